@@ -5,18 +5,20 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Copies a caller's options into `local` (zeroed first; NULL options stay all zero). 0 when the
+/* Copies a caller's options into `local`, zeroed first; NULL options stay zero but for their size. 0 when the
  * caller did not set struct_size, or set a field that this library does not know. */
 static inline int glpcore_struct_in(void *local, size_t local_size, const void *caller) {
     size_t size, i;
     memset(local, 0, local_size);
-    if (caller == NULL) return 1;
-    memcpy(&size, caller, sizeof size);
-    if (size < sizeof size || size > 4096) return 0;
-    for (i = local_size; i < size; i++) {
-        if (((const unsigned char *)caller)[i] != 0) return 0;
+    if (caller != NULL) {
+        memcpy(&size, caller, sizeof size);
+        if (size < sizeof size || size > 4096) return 0;
+        for (i = local_size; i < size; i++) {
+            if (((const unsigned char *)caller)[i] != 0) return 0;
+        }
+        memcpy(local, caller, size < local_size ? size : local_size);
     }
-    memcpy(local, caller, size < local_size ? size : local_size);
+    memcpy(local, &local_size, sizeof local_size);
     return 1;
 }
 

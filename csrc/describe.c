@@ -198,23 +198,23 @@ static void put_table(describer *it) {
     glpcore_accept(file, &target, &vector, NULL, NULL, 0);
     put(it, "\n   layer   j         norm   cos to prev        alpha\n");
     for (i = 0; i < file->n_sound; i++) {
-        const glpcore_named *row = &file->sound[i], *previous = NULL;
-        const size_t n = (size_t)row->n_embd;
-        const double norm = glpcore_norm(row->data, n);
-        char a[GLPCORE_NUMBER_SIZE], b[GLPCORE_NUMBER_SIZE] = "-", c[GLPCORE_NUMBER_SIZE] = "-";
+        char norm[GLPCORE_NUMBER_SIZE], cosine[GLPCORE_NUMBER_SIZE], shown[GLPCORE_NUMBER_SIZE];
+        glpcore_payload row;
         double alpha;
-        if (i >= it->info.rank) previous = &file->sound[i - it->info.rank];
-        if (previous != NULL && previous->n_embd == row->n_embd && previous->j == row->j &&
-            previous->layer + 1 == row->layer) {
-            const double other = glpcore_norm(previous->data, n);
-            glpcore_fixed(glpcore_dot(row->data, previous->data, n) / (norm * other), 6, b);
+        row.struct_size = sizeof row;
+        glpcore_payload_at(file, i, &row);
+        if (glpcore_finite_f64(row.cosine)) {
+            glpcore_fixed(row.cosine, 6, cosine);
+        } else {
+            strcpy(cosine, "-");
         }
-        if (vector != NULL && glpcore_alpha(vector, row->layer, row->j, &strength, &alpha, NULL,
+        strcpy(shown, "-");
+        if (vector != NULL && glpcore_alpha(vector, row.layer, row.j, &strength, &alpha, NULL,
                                             NULL, 0) == GLPCORE_OK) {
-            glpcore_number(alpha, c);
+            glpcore_number(alpha, shown);
         }
-        glpcore_sink_printf(&it->sink, "  %6lu %3lu %12s %13s %12s\n", (unsigned long)row->layer,
-                            (unsigned long)row->j, glpcore_fixed(norm, 6, a), b, c);
+        glpcore_sink_printf(&it->sink, "  %6lu %3lu %12s %13s %12s\n", (unsigned long)row.layer,
+                            (unsigned long)row.j, glpcore_fixed(row.norm, 6, norm), cosine, shown);
     }
     glpcore_vector_free(vector);
 }

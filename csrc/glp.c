@@ -618,6 +618,22 @@ glpcore_status glpcore_tensor_at(const glpcore_file *file, size_t index, glpcore
     return glpcore_struct_out(out, &full, sizeof full) ? GLPCORE_OK : GLPCORE_INVALID;
 }
 
+/* Neighbouring layers are alike in a sound vector; a break shows a wrong layer map. */
+static double cosine_to_previous(const glpcore_file *file, size_t index) {
+    const glpcore_named *row = &file->sound[index], *previous;
+    const size_t n = (size_t)row->n_embd;
+    size_t i = index;
+    while (i > 0 && file->sound[i].layer == row->layer) i--;
+    while (i > 0 && file->sound[i].j > row->j) i--;
+    previous = &file->sound[i];
+    if (previous->layer + 1 != row->layer || previous->j != row->j ||
+        previous->n_embd != row->n_embd) {
+        return (double)NAN;
+    }
+    return glpcore_dot(row->data, previous->data, n) /
+           (glpcore_norm(row->data, n) * glpcore_norm(previous->data, n));
+}
+
 glpcore_status glpcore_payload_at(const glpcore_file *file, size_t index, glpcore_payload *out) {
     const glpcore_named *named;
     glpcore_payload full;
@@ -630,5 +646,6 @@ glpcore_status glpcore_payload_at(const glpcore_file *file, size_t index, glpcor
     full.n_embd = (size_t)named->n_embd;
     full.offset = named->offset;
     full.norm = glpcore_norm(named->data, (size_t)named->n_embd);
+    full.cosine = cosine_to_previous(file, index);
     return glpcore_struct_out(out, &full, sizeof full) ? GLPCORE_OK : GLPCORE_INVALID;
 }

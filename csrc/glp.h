@@ -5,10 +5,7 @@
 #include "gguf.h"
 #include "source.h"
 
-/* The largest layer, and the most directions per layer. The second keeps the orthonormality check,
- * whose cost grows with the rank, in proportion to the file. */
 #define GLPCORE_MAX_LAYER 1000000u
-#define GLPCORE_MAX_RANK 256u
 
 #define GLPCORE_UNIT_TOLERANCE 1e-3
 #define GLPCORE_ZERO_NORM 1e-12

@@ -459,7 +459,7 @@ static void check_rank(judge *it) {
     }
     if (it->rank > GLPCORE_MAX_RANK) {
         glpcore_report_add(it->report, REFUSE, "rank", NULL,
-                           "Export again with at most %u directions a layer. This file has %lu.",
+                           "Export again with at most %d directions a layer. This file has %lu.",
                            GLPCORE_MAX_RANK, (unsigned long)it->rank);
     }
     if (declared->state == GLPCORE_PRESENT && declared->integer != (int64_t)it->rank) {

@@ -257,6 +257,7 @@ typedef struct glpcore_payload {
     size_t n_embd;
     uint64_t offset;
     double norm;                 /* Euclidean, in float64                                          */
+    double cosine;               /* to direction j of the layer before; NaN when that is not there */
 } glpcore_payload;
 
 GLPCORE_API glpcore_status glpcore_payload_at(const glpcore_file *file, size_t index,
@@ -378,6 +379,9 @@ typedef enum glpcore_dtype {
     GLPCORE_BF16 = 3
 } glpcore_dtype;
 
+/* The most directions that a layer may have, and glpcore_project_rows_k takes. */
+#define GLPCORE_MAX_RANK 256
+
 /* Runs task(context, 0) .. task(context, n_tasks - 1), in any order and on any threads, and returns
  * when all are done. A host passes its own worker pool this way. */
 typedef struct glpcore_executor {
@@ -410,8 +414,8 @@ GLPCORE_API glpcore_status glpcore_project_rows(void *x, glpcore_dtype dtype, si
                                                 double scale, const glpcore_executor *executor);
 
 /* x <- x - sum_j alphas[j] (d_j . x) d_j with every dot taken from the incoming row: the basis is
- * orthonormal and the order does not matter. d: k pointers to n_embd float32; k at most 256, the
- * format's limit (GLPCORE_INVALID above). k = 1 is glpcore_project_rows, bit for bit; a j with
+ * orthonormal and the order does not matter. d: k pointers to n_embd float32; k at most
+ * GLPCORE_MAX_RANK (GLPCORE_INVALID above). k = 1 is glpcore_project_rows, bit for bit; a j with
  * alphas[j] == 0 or zero d_j contributes nothing. */
 GLPCORE_API glpcore_status glpcore_project_rows_k(void *x, glpcore_dtype dtype, size_t n_rows,
                                                   size_t n_embd, size_t row_stride,

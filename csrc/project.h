@@ -1,0 +1,86 @@
+/* Between the argument checks and the kernels; internal. */
+#ifndef GLPCORE_PROJECT_H
+#define GLPCORE_PROJECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "include/glpcore.h"
+
+/* Rows to work on: k vectors, every scale other than +-0. */
+typedef struct glpcore_rows {
+    unsigned char *x;
+    size_t n_embd;
+    size_t row_bytes; /* from one row to the next */
+    glpcore_dtype dtype;
+    const float *const *d;
+    const double *scales;
+    size_t k;
+} glpcore_rows;
+
+typedef void glpcore_rows_kernel(const glpcore_rows *rows, size_t first, size_t n_rows);
+
+/* One instruction set's kernels, by dtype - 1. */
+typedef struct glpcore_kernels {
+    glpcore_rows_kernel *project[3];
+    glpcore_rows_kernel *add[3]; /* k is 1 */
+} glpcore_kernels;
+
+/* The best that `cpu` allows, or NULL. */
+const glpcore_kernels *glpcore_kernels_x86(uint32_t cpu);
+
+/* The public functions, with at most the instructions of `cpu` (a subset of glpcore_cpu()). */
+glpcore_status glpcore_project_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
+                                       size_t n_embd, size_t row_stride, const float *v,
+                                       double scale, const glpcore_executor *executor);
+glpcore_status glpcore_project_rows_k_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
+                                         size_t n_embd, size_t row_stride, const float *const *d,
+                                         const double *alphas, size_t k,
+                                         const glpcore_executor *executor);
+glpcore_status glpcore_add_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
+                                   size_t n_embd, size_t row_stride, const float *v, double scale,
+                                   const glpcore_executor *executor);
+
+/* A host may build these sources with -ffast-math. Then comparisons with NaN and 0 may be folded
+ * away, so whatever decides looks at bits; and a compiler may take it as known that no operation
+ * yields a NaN, and fold the look at the bits as well, so the arithmetic here, and in the file that
+ * includes this one, is put back under the standard's rules. */
+#if defined(__FAST_MATH__) || defined(_M_FP_FAST)
+#  if defined(__clang__) || defined(_MSC_VER)
+#    pragma float_control(precise, on)
+#  elif defined(__GNUC__)
+#    pragma GCC optimize("no-fast-math")
+#  endif
+#endif
+
+static inline uint32_t glpcore_float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline uint64_t glpcore_double_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* 1 when every element is +0 or -0. */
+int glpcore_all_zero(const float *v, size_t n);
+
+/* The factor of v in x + factor * v, and whether the row takes it at all. A factor of +-0 does not
+ * count, and no factor of a v of zeros: 0 * Inf must not appear. With finite x only a scale can
+ * make a zero v's factor NaN, so v is looked at only when the factor is not finite. */
+static inline int glpcore_factor(double scale, double dot, const float *v, size_t n, float *factor)
+{
+    float a = (float)(scale * dot);
+    uint32_t magnitude = glpcore_float_bits(a) & 0x7fffffff;
+
+    *factor = -a;
+    return magnitude < 0x7f800000 ? magnitude != 0 : !glpcore_all_zero(v, n);
+}
+
+#endif /* GLPCORE_PROJECT_H */
