@@ -1,0 +1,53 @@
+"""Read GLP steering vectors strictly, and project them out of hidden states.
+
+    vec = glpcore.load("v.gguf", hook="ffn_out_pre_residual", n_embd=4096, n_layers=43)
+    vec.project(x, layer=10)         # in place; x: (..., 4096) float32, float16 or bfloat16
+
+`open` gives a `File`, which can be described and judged but not applied; `load` gives a `Vector`,
+which has been accepted for a stated use. Arrays come in by the buffer protocol or DLPack.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._core import File, Vector, add_rows, project_rows
+from ._core import version as _version
+from ._errors import Finding, FormatError, GlpError, RefusedError
+from ._open import load, open
+from ._records import Info
+
+if TYPE_CHECKING:
+    from ._pack import pack
+
+__all__ = [
+    "File",
+    "Finding",
+    "FormatError",
+    "GlpError",
+    "Info",
+    "RefusedError",
+    "Vector",
+    "__version__",
+    "add_rows",
+    "load",
+    "open",
+    "pack",
+    "project_rows",
+]
+
+__version__: str = _version()
+
+
+def __getattr__(name: str) -> Any:
+    # Writing is rarer than reading, and needs more of the standard library.
+    if name == "pack":
+        from ._pack import pack
+
+        globals()["pack"] = pack
+        return pack
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | {"pack"})

@@ -1,0 +1,129 @@
+"""A headerless `.f32` to be packed, and the JSON file that deriving tools write beside it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ._errors import FormatError, fault
+from ._json import read_object, require_regular, whole_number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HOOKS = ("residual_stream_post_layer", "ffn_out_pre_residual", "attn_out_pre_residual")
+
+_FORMAT = "ds4-directional-steering-v1"
+_HOOK_OF_COMPONENT = {"ffn_out": HOOKS[1], "attn_out": HOOKS[2]}
+
+
+class Sidecar(NamedTuple):
+    """What a sidecar states; None where it does not."""
+
+    n_layers: int | None
+    n_embd: int | None
+    hook: str | None
+    contrast: str | None
+
+
+def read_sidecar(path: str | os.PathLike[str]) -> Sidecar:
+    """Reads `format`, `shape`, `component`, `good_file` and `bad_file`; other keys are remarks.
+
+    OSError when the file cannot be read; FormatError (`json`, `sidecar`) when a key makes no sense.
+    """
+    table = read_object(path, "the sidecar")
+    if table.get("format", _FORMAT) != _FORMAT:
+        raise _senseless("format", _FORMAT, table["format"])
+    component = table.get("component")
+    if component is not None and component not in list(_HOOK_OF_COMPONENT):
+        raise _senseless("component", " or ".join(_HOOK_OF_COMPONENT), component)
+    n_layers, n_embd = _shape(table.get("shape"))
+    return Sidecar(
+        n_layers=n_layers,
+        n_embd=n_embd,
+        hook=None if component is None else _HOOK_OF_COMPONENT[str(component)],
+        contrast=_contrast(table.get("good_file"), table.get("bad_file")),
+    )
+
+
+def _senseless(key: str, wanted: str, found: object) -> FormatError:
+    message = f"Correct the sidecar's {key}: {wanted}. It is {found!a:.60}."
+    return fault(FormatError, "sidecar", message)
+
+
+def _shape(shape: object) -> tuple[int | None, int | None]:
+    if shape is None:
+        return None, None
+    if isinstance(shape, list) and len(shape) == 2:
+        n_layers, n_embd = map(whole_number, shape)
+        if n_layers is not None and n_embd is not None:
+            return n_layers, n_embd
+    raise _senseless("shape", "[n_layers, n_embd]", shape)
+
+
+def _contrast(*sides: object) -> str | None:
+    """ "succinct_vs_verbose" from the names of the two prompt files."""
+    names = [
+        os.path.splitext(side.replace("\\", "/").rpartition("/")[2])[0]
+        for side in sides
+        if isinstance(side, str)
+    ]
+    return "_vs_".join(names) if len(names) == 2 and all(names) else None
+
+
+def read_rows(path: str, n_embd: int | None, n_layers: int | None) -> NDArray[Any]:
+    """The rows in a headerless `.f32` or a `.npy`, told apart by the magic: (n_layers, n_embd).
+
+    n_embd, n_layers: the shape, where it is stated; a `.npy` has its own, which it must then be.
+    The array maps the file. OSError when it cannot be read; FormatError when it is something else
+    or not of the shape stated; ValueError when nobody states the n_embd of a `.f32`.
+    """
+    import numpy as np
+
+    require_regular(path)
+    with open(path, "rb") as stream:
+        magic = stream.read(6)
+    if magic.startswith(b"GGUF"):
+        raise fault(FormatError, "raw-shape", "Pass raw rows to pack. This is a GGUF file already.")
+    if magic == b"\x93NUMPY":
+        rows = _read_npy(path)
+        if n_embd not in (None, rows.shape[1]):
+            raise _misshapen(rows, n_layers, n_embd)
+    elif n_embd is None:
+        raise ValueError("state n_embd, or pass the sidecar: a .f32 does not say its shape")
+    else:
+        size, width = os.path.getsize(path), 4 * n_embd
+        if size == 0 or size % width:
+            message = f"Correct n_embd or the file. {size} bytes are not rows of {n_embd} float32."
+            raise fault(FormatError, "raw-size", message)
+        rows = np.memmap(path, "<f4", "r", shape=(size // width, n_embd))
+    if n_layers not in (None, rows.shape[0]):
+        raise _misshapen(rows, n_layers, n_embd)
+    return rows
+
+
+def _read_npy(path: str) -> NDArray[Any]:
+    import numpy as np
+
+    try:
+        # A header is parsed, never run; arrays of objects are refused.
+        rows: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, SyntaxError) as error:
+        message = f"Save the array again with numpy.save. {ascii(str(error))[1:-1]:.200}."
+        raise fault(FormatError, "raw-shape", message) from None
+    if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind != "f":
+        message = (
+            "Save floats of shape (n_layers, n_embd). "
+            f"The file holds {rows.dtype} of shape {rows.shape}."
+        )
+        raise fault(FormatError, "raw-shape", message)
+    return rows
+
+
+def _misshapen(rows: NDArray[Any], n_layers: int | None, n_embd: int | None) -> FormatError:
+    stated = f"{n_layers or 'any'} x {n_embd or 'any'}"
+    message = (
+        f"Correct the shape or the file. It holds {rows.shape[0]} x {rows.shape[1]} "
+        f"(n_layers x n_embd) and {stated} was stated."
+    )
+    return fault(FormatError, "raw-size", message)
