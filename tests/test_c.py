@@ -1,0 +1,93 @@
+"""The C tests: every program of tests/c, compiled with the sources as a host would compile them.
+
+CC chooses the compiler. Where it can, each program also runs under AddressSanitizer and
+UndefinedBehaviorSanitizer, which stop at the first fault.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CC = shlex.split(os.environ.get("CC", "cc"))
+WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
+BUILDS = {
+    "O2": ["-O2", "-ffp-contract=off"],
+    "sanitizers": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+}
+PROGRAMS = sorted((ROOT / "tests" / "c").glob("*.c"))
+SOURCES = sorted((ROOT / "csrc").glob("*.c"))
+
+pytestmark = pytest.mark.skipif(
+    os.name == "nt" or shutil.which(CC[0]) is None, reason=f"no C compiler {CC[0]!r} to test with"
+)
+
+
+def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(c) for c in command], capture_output=True, text=True, check=False, timeout=900, **options
+    )  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.fixture(scope="module", params=BUILDS, ids=BUILDS)
+def objects(request, tmp_path_factory) -> tuple[list[str], list[Path]]:
+    flags = BUILDS[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "sanitizers":
+        (folder / "probe.c").write_text("int main(void) { return 0; }\n")
+        probe = folder / "probe"
+        built = run(*CC, *flags, folder / "probe.c", "-o", probe)
+        if built.returncode != 0 or run(probe).returncode != 0:
+            pytest.skip(f"{CC[0]} has no sanitizers here")
+    made = []
+    for source in SOURCES:
+        target = folder / (source.stem + ".o")
+        built = run(*CC, *WARNINGS, *flags, f"-I{ROOT}/csrc/include", "-c", source, "-o", target)
+        assert built.returncode == 0, built.stderr
+        made.append(target)
+    return flags, made
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+def test_program(objects, program, tmp_path):
+    flags, made = objects
+    target = tmp_path / program.stem
+    built = run(
+        *CC, *WARNINGS, *flags, f"-I{ROOT}/csrc/include", f"-I{ROOT}/csrc", program, *made,
+        "-lm", "-lpthread", "-o", target,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    done = run(target, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    counts = re.search(r"(\d+) passed, (\d+) failed\s*\Z", done.stdout)
+    assert counts, done.stdout[-2000:]
+    assert int(counts[1]) > 0
+    assert int(counts[2]) == 0
+
+
+def test_bare_build(tmp_path):
+    """`cc -c csrc/*.c` with no flag of ours, which is how a Makefile vendors the sources."""
+    built = run(*CC, f"-I{ROOT}/csrc/include", "-c", *SOURCES, cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    assert len(list(tmp_path.glob("*.o"))) == len(SOURCES)
+
+
+def test_header_in_cpp(tmp_path):
+    """The public header is clean C++."""
+    cxx = shutil.which(os.environ.get("CXX", "c++"))
+    if cxx is None:
+        pytest.skip("no C++ compiler")
+    source = tmp_path / "include.cpp"
+    source.write_text('#include "glpcore.h"\nint main() { return glpcore_version()[0] == 0; }\n')
+    built = run(
+        cxx, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only",
+        f"-I{ROOT}/csrc/include", source,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
