@@ -203,7 +203,7 @@ static void put_table(describer *it) {
         double alpha;
         row.struct_size = sizeof row;
         glpcore_payload_at(file, i, &row);
-        if (glpcore_finite_f64(row.cosine)) {
+        if (glpcore_finite_f64(&row.cosine)) {
             glpcore_fixed(row.cosine, 6, cosine);
         } else {
             strcpy(cosine, "-");

@@ -515,7 +515,7 @@ static void count_layers(const glpcore_file *file, glpcore_info *info) {
 
 static void measure_norms(const glpcore_file *file, glpcore_info *info) {
     size_t i;
-    info->norm_min = info->norm_max = (double)NAN;
+    info->norm_min = info->norm_max = glpcore_nan();
     for (i = 0; i < file->n_sound; i++) {
         const double norm = glpcore_norm(file->sound[i].data, (size_t)file->sound[i].n_embd);
         if (i == 0 || norm < info->norm_min) info->norm_min = norm;
@@ -547,7 +547,7 @@ glpcore_status glpcore_info_get(const glpcore_file *file, glpcore_info *out) {
                        !glpcore_text_equal(info.derived_at, info.hook_text);
     info.structure = glpcore_file_structure(file);
     info.structure_text = value_of(file, GLPCORE_KEY_STRUCTURE)->text;
-    info.has_alpha = alpha->state == GLPCORE_PRESENT && glpcore_finite_f64(alpha->number);
+    info.has_alpha = alpha->state == GLPCORE_PRESENT && glpcore_finite_f64(&alpha->number);
     info.alpha = info.has_alpha ? alpha->number : 0.0;
     info.has_dir_scales = value_of(file, GLPCORE_KEY_DIR_SCALES)->state != GLPCORE_ABSENT;
     info.has_layer_scales = value_of(file, GLPCORE_KEY_LAYER_SCALES)->state != GLPCORE_ABSENT;
@@ -628,7 +628,7 @@ static double cosine_to_previous(const glpcore_file *file, size_t index) {
     previous = &file->sound[i];
     if (previous->layer + 1 != row->layer || previous->j != row->j ||
         previous->n_embd != row->n_embd) {
-        return (double)NAN;
+        return glpcore_nan();
     }
     return glpcore_dot(row->data, previous->data, n) /
            (glpcore_norm(row->data, n) * glpcore_norm(previous->data, n));

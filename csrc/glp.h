@@ -4,6 +4,7 @@
 
 #include "gguf.h"
 #include "source.h"
+#include "strict.h"
 
 #define GLPCORE_MAX_LAYER 1000000u
 

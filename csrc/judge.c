@@ -613,7 +613,7 @@ static void check_alpha(judge *it) {
     }
     if (value->state != GLPCORE_PRESENT) return;
     /* From 2^128 less half a unit in the last place on, rounding to float32 gives infinity. */
-    if (!glpcore_finite_f64(alpha) || fabs(alpha) >= 340282356779733661637539395458142568448.0) {
+    if (!glpcore_finite_f64(&value->number) || fabs(alpha) >= 340282356779733661637539395458142568448.0) {
         glpcore_report_add(it->report, REFUSE, "alpha", &where,
                            "Export again with a finite glp.alpha_default. %s is not a float32.",
                            glpcore_number(alpha, number));
@@ -643,6 +643,7 @@ static void check_alpha_name(judge *it, double alpha) {
     double named = 0.0;
     int is_last = 0, found = 0;
     size_t i;
+    if (rest.data == NULL) return;
     for (i = rest.size; i > 0; i--) {
         if (rest.data[i - 1] == '/' || rest.data[i - 1] == '\\') break;
     }
@@ -677,7 +678,7 @@ const char *glpcore_parse_dir_scales(glpcore_text text, double *scales, size_t n
         if (!glpcore_parse_double(field.data, field.size, &value)) {
             return "is not a list of plain decimal numbers";
         }
-        if (!glpcore_finite_f64(value)) return "has a number that is not finite";
+        if (!glpcore_finite_f64(&value)) return "has a number that is not finite";
         if (count < n && scales != NULL) scales[count] = value;
         count++;
     }
@@ -699,7 +700,7 @@ const char *glpcore_parse_layer_scales(glpcore_text text, const uint32_t *layers
             !glpcore_parse_double(number.data, number.size, &value)) {
             return "is not a list of pairs like 10:0.5,11:1";
         }
-        if (!glpcore_finite_f64(value)) return "has a number that is not finite";
+        if (!glpcore_finite_f64(&value)) return "has a number that is not finite";
         found = (const uint32_t *)bsearch(&layer, layers, n, sizeof layer, compare_u32);
         if (found == NULL) return "names a layer that the file does not carry";
         if (seen[found - layers]) return "names a layer twice";

@@ -2,7 +2,7 @@
 #ifndef GLPCORE_MODEL_H
 #define GLPCORE_MODEL_H
 
-#include "glpcore.h"
+#include "include/glpcore.h"
 
 /* Equal once the organisation ("org/"), case and the separators - _ . and space are dropped. */
 int glpcore_same_base(glpcore_text a, glpcore_text b);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "include/glpcore.h"
+#include "strict.h"
 
 /* Rows to work on: k vectors, every scale other than +-0. */
 typedef struct glpcore_rows {
@@ -41,18 +42,6 @@ glpcore_status glpcore_project_rows_k_on(uint32_t cpu, void *x, glpcore_dtype dt
 glpcore_status glpcore_add_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
                                    size_t n_embd, size_t row_stride, const float *v, double scale,
                                    const glpcore_executor *executor);
-
-/* A host may build these sources with -ffast-math. Then comparisons with NaN and 0 may be folded
- * away, so whatever decides looks at bits; and a compiler may take it as known that no operation
- * yields a NaN, and fold the look at the bits as well, so the arithmetic here, and in the file that
- * includes this one, is put back under the standard's rules. */
-#if defined(__FAST_MATH__) || defined(_M_FP_FAST)
-#  if defined(__clang__) || defined(_MSC_VER)
-#    pragma float_control(precise, on)
-#  elif defined(__GNUC__)
-#    pragma GCC optimize("no-fast-math")
-#  endif
-#endif
 
 static inline uint32_t glpcore_float_bits(float value)
 {

@@ -2,7 +2,7 @@
 #ifndef GLPCORE_REPORT_H
 #define GLPCORE_REPORT_H
 
-#include "glpcore.h"
+#include "include/glpcore.h"
 
 /* What a finding is about; zero-initialise with GLPCORE_NOWHERE and set what applies. */
 typedef struct glpcore_where {

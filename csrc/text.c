@@ -185,11 +185,21 @@ static void undo_locale(char *text) {
     *to = '\0';
 }
 
-int glpcore_finite_f64(double value) {
+int glpcore_finite_f64(const double *value) {
     uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    memcpy(&bits, value, sizeof bits);
     return (bits & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
+
+static double from_bits(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+double glpcore_nan(void) { return from_bits(0x7ff8000000000000u); }
+
+static double infinity(void) { return from_bits(0x7ff0000000000000u); }
 
 static const char *nonfinite_name(double value) {
     uint64_t bits;
@@ -200,7 +210,7 @@ static const char *nonfinite_name(double value) {
 
 const char *glpcore_number(double value, char out[GLPCORE_NUMBER_SIZE]) {
     int digits, is_single;
-    if (!glpcore_finite_f64(value)) return strcpy(out, nonfinite_name(value));
+    if (!glpcore_finite_f64(&value)) return strcpy(out, nonfinite_name(value));
     is_single = fabs(value) <= 3.4028234663852886e38 && (double)(float)value == value;
     for (digits = 1; digits <= 17; digits++) {
         double back;
@@ -218,7 +228,7 @@ const char *glpcore_number(double value, char out[GLPCORE_NUMBER_SIZE]) {
 }
 
 const char *glpcore_fixed(double value, int decimals, char out[GLPCORE_NUMBER_SIZE]) {
-    if (!glpcore_finite_f64(value)) return strcpy(out, nonfinite_name(value));
+    if (!glpcore_finite_f64(&value)) return strcpy(out, nonfinite_name(value));
     if (fabs(value) >= 1e15) {
         snprintf(out, GLPCORE_NUMBER_SIZE, "%.*e", decimals, value);
     } else {
@@ -314,7 +324,7 @@ static double big_divide(big *numerator, big *denominator) {
         exponent--;
     }
     /* Now 1 <= numerator/denominator < 2, and the value is that times 2^exponent. */
-    if (exponent > 1023) return HUGE_VAL;
+    if (exponent > 1023) return infinity();
     if (exponent < -1022) precision = 53 - (-1022 - exponent); /* subnormal: fewer bits */
     if (precision < 0) return 0.0;
     for (i = 0; i < precision; i++) {
@@ -369,7 +379,7 @@ int glpcore_parse_double(const char *data, size_t size, double *value) {
     }
     /* With at most 128 digits, beyond these exponents the result is known. */
     if (exponent > 450) {
-        *value = negative ? -HUGE_VAL : HUGE_VAL;
+        *value = negative ? -infinity() : infinity();
         return 1;
     }
     if (exponent < -450) {

@@ -2,7 +2,8 @@
 #ifndef GLPCORE_TEXT_H
 #define GLPCORE_TEXT_H
 
-#include "glpcore.h"
+#include "include/glpcore.h"
+#include "strict.h"
 
 /* Room for a quoted excerpt in a message. */
 #define GLPCORE_QUOTE_SIZE 112
@@ -33,8 +34,10 @@ int glpcore_parse_u32(const char *data, size_t size, uint32_t max, uint32_t *val
  * float64; 0 when malformed or longer than 128 bytes. Beyond the range it yields +-Inf. */
 int glpcore_parse_double(const char *data, size_t size, double *value);
 
-/* Tests on the bits, which hold under -ffast-math too. */
-int glpcore_finite_f64(double value);
+/* Tested on the bits, and NaN made of them, which holds under -ffast-math too. By pointer, because
+ * clang then takes any number that is passed by value as finite. */
+int glpcore_finite_f64(const double *value);
+double glpcore_nan(void);
 
 /* A bounded text that counts what it would need, like snprintf. */
 typedef struct glpcore_sink {

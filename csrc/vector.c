@@ -186,8 +186,8 @@ static glpcore_status choose_strength(const glpcore_vector *vector,
         return glpcore_fail(GLPCORE_INVALID, message, message_size,
                             "Set struct_size of the strength, and zero the rest.");
     }
-    if ((strength.has_alpha && !glpcore_finite_f64(strength.alpha)) ||
-        (strength.has_fallback && !glpcore_finite_f64(strength.fallback))) {
+    if ((strength.has_alpha && !glpcore_finite_f64(&strength.alpha)) ||
+        (strength.has_fallback && !glpcore_finite_f64(&strength.fallback))) {
         return glpcore_fail(GLPCORE_INVALID, message, message_size,
                             "Pass a finite strength: alpha or fallback is NaN or Inf.");
     }
@@ -226,6 +226,10 @@ glpcore_status glpcore_alpha(const glpcore_vector *vector, uint32_t layer, uint3
     status = choose_strength(vector, strength, &chosen, &was_adopted, message, message_size);
     if (status != GLPCORE_OK) return status;
     *alpha = chosen * vector->dir_scales[j] * vector->layer_scales[at];
+    if (!glpcore_finite_f64(alpha)) {
+        return glpcore_fail(GLPCORE_INVALID, message, message_size,
+                            "Pass a smaller strength: with the file's scales it overflows.");
+    }
     if (adopted != NULL) *adopted = was_adopted;
     if (message != NULL && message_size > 0) message[0] = '\0';
     return GLPCORE_OK;
@@ -267,7 +271,7 @@ glpcore_status glpcore_fill_dense(const glpcore_vector *vector, float *table, si
                             "Pass a vector and a table of n_rows x n_embd floats.");
     }
     memset(table, 0, n_rows * n_embd * sizeof *table);
-    for (i = 0; alphas != NULL && i < n_rows; i++) alphas[i] = 0.0;
+    if (alphas != NULL) memset(alphas, 0, n_rows * sizeof *alphas);
     status = check_dense(vector, n_rows, n_embd, alphas, message, message_size);
     /* Strengths first: a refusal must leave the table all zero. */
     for (i = 0; alphas != NULL && i < vector->info.n_layers && status == GLPCORE_OK; i++) {
@@ -275,7 +279,10 @@ glpcore_status glpcore_fill_dense(const glpcore_vector *vector, float *table, si
                                &alphas[vector->layers[i] - (size_t)shift], NULL, message,
                                message_size);
     }
-    if (status != GLPCORE_OK) return status;
+    if (status != GLPCORE_OK) {
+        if (alphas != NULL) memset(alphas, 0, n_rows * sizeof *alphas);
+        return status;
+    }
     for (i = 0; i < vector->info.n_layers; i++) {
         memcpy(table + (vector->layers[i] - (size_t)shift) * n_embd,
                glpcore_direction(vector, vector->layers[i], 0), n_embd * sizeof *table);

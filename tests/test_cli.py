@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 import gguf_writer as gw
-import glpcore
 import numpy as np
 import pytest
 from gguf_writer import ATTENTION, FFN, RESIDUAL, TARGET, Judge, run_cli
+
+import glpcore
 
 SHARED = Path(
     os.environ.get("GLPCORE_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import gguf_writer as gw
-import glpcore
 import pytest
 from gguf_writer import Image, Judge, Spec, array, assert_remedy, judge_path, nested, run_cli
+
+import glpcore
 
 Offset = Callable[[Image], int]
 

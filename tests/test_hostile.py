@@ -11,9 +11,10 @@ import threading
 import time
 
 import gguf_writer as gw
-import glpcore
 import pytest
 from gguf_writer import FFN, TARGET, Judge, judge_path, run_cli
+
+import glpcore
 
 
 @pytest.fixture

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import gguf
 import gguf_writer as gw
-import glpcore
 import numpy as np
 import pytest
 from gguf_writer import FFN, RESIDUAL, Judge, judge_path, run_cli
+
+import glpcore
 
 SHARED = Path(
     os.environ.get("GLPCORE_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gguf_writer as gw
-import glpcore
 import pytest
 from gguf_writer import (
     ATTENTION,
@@ -30,6 +29,8 @@ from gguf_writer import (
     run_cli,
     scalar,
 )
+
+import glpcore
 
 REFUSAL, WARNING = "refusal", "warning"
 

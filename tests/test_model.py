@@ -7,9 +7,10 @@ import os
 import sys
 
 import gguf_writer as gw
-import glpcore
 import pytest
 from gguf_writer import FFN, TARGET, Judge, Spec, run_cli
+
+import glpcore
 from glpcore._model import ModelFacts, read_model
 
 

@@ -159,7 +159,7 @@ def test_raw(raw_path):
 
 @pytest.mark.parametrize("shape", [{}, {"n_layers": 4}])
 def test_raw_without_a_width(raw_path, shape):
-    with pytest.raises(glpcore.FormatError, match="n_embd for a raw .f32") as caught:
+    with pytest.raises(glpcore.FormatError, match=r"n_embd for a raw \.f32") as caught:
         glpcore.open(raw_path, **shape)
     assert caught.value.code == "not-gguf"
 
@@ -538,9 +538,8 @@ def test_with_and_a_vector_alive(path):
     with pytest.raises(BufferError), glpcore.open(path) as file:
         vec = file.accept()
     assert vec[1].shape == (8,)
-    with pytest.raises(ZeroDivisionError), glpcore.open(path) as file:  # the real error comes out
-        vec = file.accept()
-        1 / 0  # noqa: B018
+    with pytest.raises(KeyError), glpcore.open(path) as file:  # the real error comes out
+        file.accept()[99]
 
 
 def test_a_view_outlives_all_names(path):
@@ -566,7 +565,7 @@ def test_garbage_with_its_buffer(path, first):
     data = memoryview(path.read_bytes())
     cycle: list[object] = [data] if first == "buffer" else []
     vec = glpcore.load(data)
-    cycle += [vec, vec.file, vec[1], data, cycle]
+    cycle += [vec, vec.file, data, cycle]
     gone = weakref.ref(vec)
     del vec, data, cycle
     gc.collect()

@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 
 import gguf_writer as gw
-import glpcore
 import numpy as np
 import pytest
 from gguf_writer import ATTENTION, FFN, RESIDUAL
+
+import glpcore
 from glpcore import _pack
 
 SHARED = Path(

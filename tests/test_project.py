@@ -61,8 +61,8 @@ def expected(x: np.ndarray, directions: np.ndarray, scales: list[float]) -> np.n
     """Rank k; k = 1 is project_rows."""
     wide = x.astype("f4")
     result = wide
-    factors = [-(np.float64(s) * dot(wide, d)).astype("f4") for d, s in zip(directions, scales)]
-    for d, factor in zip(directions, factors, strict=True):
+    for d, scale in zip(directions, scales, strict=True):
+        factor = -(np.float64(scale) * dot(wide, d)).astype("f4")
         result = fma(factor[:, None], d[None, :], result)
     return narrow(result, x.dtype)
 
@@ -127,7 +127,7 @@ def test_bits_of_rank_k(dtype, k):
 
 
 def test_the_oracle_by_fractions():
-    """The oracle's own fma against exact arithmetic, with the pair that rounding twice gets wrong."""
+    """The oracle's own fma against exact arithmetic, and where rounding twice goes wrong."""
     from fractions import Fraction
 
     rng = np.random.default_rng(3)

@@ -15,8 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import glpcore
 import numpy as np
+
+import glpcore
 
 SAMPLE = Path(__file__).resolve().parent.parent / "python" / "glpcore" / "sample.gguf"
 N_EMBD = 64

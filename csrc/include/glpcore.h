@@ -365,7 +365,7 @@ GLPCORE_API glpcore_status glpcore_alpha(const glpcore_vector *vector, uint32_t 
  * rows that are not steered are zero, which projects nothing. Refuses rank > 1 (rank), and per-layer
  * strengths (scales) unless `alphas` (n_rows doubles) is given: it gets the strength of every row,
  * 0 where nothing is steered. n_embd must be the vector's, and n_rows reach its last layer
- * (GLPCORE_INVALID). On any failure the table is all zero. */
+ * (GLPCORE_INVALID). On any failure the table and the strengths are all zero. */
 GLPCORE_API glpcore_status glpcore_fill_dense(const glpcore_vector *vector, float *table,
                                               size_t n_rows, size_t n_embd,
                                               const glpcore_strength *strength, double *alphas,
@@ -393,7 +393,8 @@ typedef struct glpcore_executor {
 } glpcore_executor;
 
 /* A pool of n_threads - 1 threads beside the caller's, for hosts without one of their own. It may
- * be used by one caller at a time; others wait. Not usable in a child after fork. */
+ * be used by one caller at a time; others wait, so a task must not call its own pool. Not usable in
+ * a child after fork. */
 typedef struct glpcore_pool glpcore_pool;
 GLPCORE_API glpcore_status glpcore_pool_create(size_t n_threads, glpcore_pool **pool);
 GLPCORE_API void glpcore_pool_free(glpcore_pool *pool);
@@ -406,8 +407,9 @@ GLPCORE_API const glpcore_executor *glpcore_pool_executor(const glpcore_pool *po
  * thread. The bits of a row do not depend on the number of rows, the row's place, the stride, the
  * executor or the instruction set; docs/numerics.md gives the order of summation and the bound.
  *
- * scale == 0 touches neither x nor v. A v of zeros leaves x as it is, NaN and Inf included. A NaN
- * or Inf in x stays in its row. NaN in v or scale propagates. GLPCORE_INVALID for a NULL with
+ * scale == 0 touches neither x nor v. A v of zeros leaves x as it is, NaN and Inf included, whatever
+ * the scale. A NaN or Inf in x stays in its row. Otherwise a NaN in v or scale propagates.
+ * GLPCORE_INVALID for a NULL with
  * n_rows > 0, an unknown dtype, a short stride, misalignment, or an extent that overflows. */
 GLPCORE_API glpcore_status glpcore_project_rows(void *x, glpcore_dtype dtype, size_t n_rows,
                                                 size_t n_embd, size_t row_stride, const float *v,

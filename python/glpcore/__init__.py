@@ -19,6 +19,7 @@ from ._records import Info
 
 if TYPE_CHECKING:
     from ._pack import pack
+    from ._sample import sample_path
 
 __all__ = [
     "File",
@@ -34,20 +35,24 @@ __all__ = [
     "open",
     "pack",
     "project_rows",
+    "sample_path",
 ]
 
 __version__: str = _version()
 
 
-def __getattr__(name: str) -> Any:
-    # Writing is rarer than reading, and needs more of the standard library.
-    if name == "pack":
-        from ._pack import pack
+# What is rarer than reading, and needs more of the standard library, is imported when asked for.
+_LATER = {"pack": "_pack", "sample_path": "_sample"}
 
-        globals()["pack"] = pack
-        return pack
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | {"pack"})
+    return sorted({*globals(), *_LATER})

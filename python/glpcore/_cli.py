@@ -217,7 +217,7 @@ def _facts(file: File, findings: Sequence[Finding], with_table: bool) -> dict[st
         "misapplied_by_adding": info.mode == "project" and not info.raw,
     }
     if with_table:
-        facts["table"] = _table(file, findings)
+        facts["table"] = _table(file)
     return facts
 
 
@@ -248,29 +248,18 @@ def _hash_state(file: File, findings: Sequence[Finding]) -> str:
     return "unverified" if codes & unsound else "verified"
 
 
-def _table(file: File, findings: Sequence[Finding]) -> list[dict[str, object]]:
-    """A row for each direction: its norm, its cosine to the previous layer, its strength.
-
-    The core makes the table once, as text that every front end prints; "-" is what has no value.
-    """
-    text = file.describe(layers=True, findings=list(findings))
-    lines = text.rpartition("\n\n")[2].splitlines()[1:]
-    columns = [line.split() for line in lines]
-    norms = [payload.norm for payload in file.directions]
+def _table(file: File) -> list[dict[str, object]]:
+    """A row for each direction: its norm, its cosine to the layer before, its strength."""
     return [
         {
-            "layer": int(layer),
-            "j": int(j),
-            "norm": _finite(norm),
-            "cosine_to_previous": _number(cosine),
-            "alpha": _number(alpha),
+            "layer": row.layer,
+            "j": row.j,
+            "norm": _finite(row.norm),
+            "cosine_to_previous": _finite(row.cosine),
+            "alpha": _finite(row.alpha),
         }
-        for (layer, j, _, cosine, alpha), norm in zip(columns, norms, strict=True)
+        for row in file.table()
     ]
-
-
-def _number(text: str) -> float | None:
-    return None if text == "-" else _finite(float(text))
 
 
 # ---- info and check ------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def many_tensors(count: int = 1000) -> gw.Spec:
     return spec
 
 
-def many_directions(count: int = 1000) -> gw.Spec:
+def many_directions(count: int = 400) -> gw.Spec:
     """Each with a fault of its own, in a file that says nothing else."""
     spec = gw.Spec().set("glp.mode", "project")
     for n in range(1, count + 1):

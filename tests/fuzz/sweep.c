@@ -1,6 +1,7 @@
-/* Every prefix of each file (of large ones some 4096), and every other value of every byte of its header, through everything
- * that fuzz_open.c does. Each must give an answer, in memory that is in proportion to the file; and
- * the file itself must give one when any one allocation fails, and those after it.
+/* Every prefix of each file (of large ones some 4096), and every other value of every byte of its
+ * header, through everything that fuzz_open.c does. Each must give an answer, in memory that is in
+ * proportion to the file; and the file itself must give one when any one allocation fails, and
+ * those after it.
  *
  *   sweep [-l LIMIT] FILE...
  *
