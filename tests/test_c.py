@@ -36,9 +36,7 @@ pytestmark = pytest.mark.skipif(
 
 def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     words = [str(word) for word in command]
-    return subprocess.run(
-        words, capture_output=True, text=True, check=False, timeout=900, **options
-    )
+    return subprocess.run(words, capture_output=True, text=True, timeout=900, check=False, cwd=cwd)
 
 
 @pytest.fixture(scope="module", params=BUILDS, ids=BUILDS)
