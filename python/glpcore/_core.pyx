@@ -1,4 +1,4 @@
-# cython: language_level=3, binding=False, embedsignature=True, embedsignature.format=python
+# cython: language_level=3, binding=False, embedsignature=True, embedsignature.format=clinic
 # cython: freethreading_compatible=True, always_allow_keywords=True
 # cython: cdivision=True, autotestdict=False
 """The compiled part of glpcore: files, vectors and rows, over the C library."""

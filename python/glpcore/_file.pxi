@@ -18,9 +18,7 @@ cdef class File:
     """
 
     cdef glpcore_file *_handle
-    # The bytes of an in-memory file, or NULL. Behind a pointer, which the garbage collector does not
-    # follow: clearing a memoryview that is still exported leaves it unfit to be released.
-    cdef Py_buffer *_buffer
+    cdef Py_buffer *_buffer     # the bytes of an in-memory file, or NULL
     cdef size_t _n_vectors, _n_views, _n_calls  # what stands in the way of closing
     cdef list _findings         # its own judgement, once asked for
     cdef readonly object name

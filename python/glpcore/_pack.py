@@ -203,7 +203,7 @@ def _checked(rows: NDArray[Any], where: str) -> NDArray[Any]:
         )
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
-        at = f"row {int(finite.argmin())} of {where}"
+        at = f"row {int(np.argmin(finite))} of {where}"
         message = f"Derive the vector again. There is a NaN or Inf in {at}."
         raise fault(RefusedError, "direction-nonfinite", message)
     return rows

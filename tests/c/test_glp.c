@@ -440,7 +440,7 @@ static void test_raw(void) {
           GLPCORE_FORMAT);
     CHECK(glpcore_open_raw_memory(rows, sizeof rows, NULL, SIZE_MAX / 2, SIZE_MAX / 2, NULL, &file,
                                   NULL, NULL, 0) == GLPCORE_FORMAT);
-    CHECK(glpcore_open_raw_memory(rows, sizeof rows, NULL, ((size_t)1 << 61) + 3, 4, NULL, &file,
+    CHECK(glpcore_open_raw_memory(rows, sizeof rows, NULL, SIZE_MAX / 8 + 4, 4, NULL, &file,
                                   NULL, NULL, 0) == GLPCORE_FORMAT);
     CHECK(glpcore_open_raw_memory(gguf.data, gguf.size, NULL, gguf.size / 16, 4, NULL, &file, NULL,
                                   NULL, 0) == GLPCORE_FORMAT);
