@@ -7,24 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import gguf_writer as gw
 import numpy as np
 import pytest
-from gguf_writer import ATTENTION, FFN, RESIDUAL, TARGET, Judge, run_cli
+from gguf_writer import ATTENTION, FFN, RESIDUAL, TARGET, run_cli
 
 import glpcore
 
-SHARED = Path(
-    os.environ.get("GLPCORE_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
-)
 ROWS = [[0.0] * 8, gw.unit(8, 1), gw.unit(8, 2), [0.0] * 8]
-
-
-@pytest.fixture
-def judge(tmp_path):
-    return Judge(tmp_path)
 
 
 @pytest.fixture
@@ -616,12 +607,10 @@ def test_pack_shows_the_warnings_of_its_file(raw, tmp_path):
     ],
     ids=str,
 )
-def test_real_vector(tmp_path, flags, code):
-    source, out = SHARED / "verbosity.f32", tmp_path / "v.gguf"
-    if not source.is_file():
-        pytest.skip("shared data not present")
+def test_real_vector(real_vector, tmp_path, flags, code):
+    source, out = real_vector, tmp_path / "v.gguf"
     answer = run_cli(
-        "pack", source, out, "--meta", SHARED / "verbosity.json", "--layers", "1-42",
+        "pack", source, out, "--meta", source.with_suffix(".json"), "--layers", "1-42",
         "--base-model", "DeepSeek-V4-Flash",
     )  # fmt: skip
     assert answer.status == 0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import gguf_writer as gw
 import pytest
-from gguf_writer import Image, Judge, Spec, array, assert_remedy, judge_path, nested, run_cli
+from gguf_writer import Image, Spec, array, assert_remedy, judge_path, nested, run_cli
 
 import glpcore
 
@@ -403,11 +403,6 @@ CASES = [
     ),
     Case("tensor-offset", "a foreign tensor on a direction", foreign_on_first),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def judge(tmp_path):
-    return Judge(tmp_path)
 
 
 def broken(case: Case) -> bytes:

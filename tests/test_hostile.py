@@ -12,15 +12,9 @@ import time
 
 import gguf_writer as gw
 import pytest
-from gguf_writer import FFN, TARGET, Judge, judge_path, run_cli
+from gguf_writer import FFN, TARGET, judge_path, run_cli
 
 import glpcore
-
-
-@pytest.fixture
-def judge(tmp_path):
-    return Judge(tmp_path)
-
 
 # ---- Text ----------------------------------------------------------------------------------------
 

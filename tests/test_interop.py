@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import struct
 from pathlib import Path
 
@@ -12,18 +11,9 @@ import gguf
 import gguf_writer as gw
 import numpy as np
 import pytest
-from gguf_writer import FFN, RESIDUAL, Judge, judge_path, run_cli
+from gguf_writer import FFN, RESIDUAL, judge_path, run_cli
 
 import glpcore
-
-SHARED = Path(
-    os.environ.get("GLPCORE_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
-)
-
-
-@pytest.fixture
-def judge(tmp_path):
-    return Judge(tmp_path)
 
 
 def units(n_embd: int, layers: tuple[int, ...], rank: int = 1) -> dict[int, np.ndarray]:
@@ -342,13 +332,10 @@ DIGEST = "2fc93b0ad4f2a97228ba3bec01702933f5cc7889fc9424d5fee9aa8941458688"
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    source = SHARED / "verbosity.f32"
-    if not source.is_file():
-        pytest.skip(f"no {source}")
+def real(real_vector, tmp_path_factory):
     path = tmp_path_factory.mktemp("real") / "verbosity.gguf"
     answer = run_cli(
-        "pack", source, path, "--meta", SHARED / "verbosity.json", "--layers", "1-42",
+        "pack", real_vector, path, "--meta", real_vector.with_suffix(".json"), "--layers", "1-42",
         "--alpha", "1", "--base-model", "DeepSeek-V4-Flash",
     )  # fmt: skip
     assert answer.status == 0, answer
@@ -356,11 +343,11 @@ def real(tmp_path_factory):
     return path
 
 
-def test_real_vector(real):
+def test_real_vector(real, real_vector):
     reader = gguf.GGUFReader(real)
     assert reader.get_field("glp.content_sha256").contents() == DIGEST
     assert [t.name for t in reader.tensors] == [f"direction.{n}" for n in range(1, 43)]
-    rows = np.fromfile(SHARED / "verbosity.f32", np.float32).reshape(43, 4096)
+    rows = np.fromfile(real_vector, np.float32).reshape(43, 4096)
     for tensor in reader.tensors:
         assert np.array_equal(tensor.data, rows[int(tensor.name.split(".")[1])])
     text = run_cli("info", real).out

@@ -646,11 +646,6 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def judge(tmp_path):
-    return Judge(tmp_path)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.code}: {case.condition}")
 def test_finding(judge, case):
     spec = case.make()

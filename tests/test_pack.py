@@ -17,10 +17,6 @@ from gguf_writer import ATTENTION, FFN, RESIDUAL
 import glpcore
 from glpcore import _pack
 
-SHARED = Path(
-    os.environ.get("GLPCORE_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
-)
-
 
 def pack(path, directions, **changes):
     arguments = {"hook": FFN, "base": "Tiny 1B", "alpha": 1.0, **changes}
@@ -532,11 +528,8 @@ def test_the_sample(tmp_path):
     ],
     ids=str,
 )
-def test_real_vector(out, target, code):
-    source = SHARED / "verbosity.f32"
-    if not source.is_file():
-        pytest.skip("shared data not present")
-    table = np.fromfile(source, "<f4").reshape(43, 4096)
+def test_real_vector(real_vector, out, target, code):
+    table = np.fromfile(real_vector, "<f4").reshape(43, 4096)
     result = pack(out, table, base="DeepSeek-V4-Flash")
     assert result.content_sha256 == (
         "2fc93b0ad4f2a97228ba3bec01702933f5cc7889fc9424d5fee9aa8941458688"

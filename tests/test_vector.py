@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from pathlib import Path
 
@@ -12,8 +11,6 @@ import numpy as np
 import pytest
 
 import glpcore
-
-SHARED = os.environ.get("GLPCORE_SHARED_DATA")
 
 
 def load(spec: gw.Spec, **target) -> glpcore.Vector:
@@ -382,11 +379,9 @@ def test_the_other_operation():
 # ---- A real vector -------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(SHARED is None, reason="GLPCORE_SHARED_DATA does not name the real data")
-def test_a_real_vector():
-    path = Path(str(SHARED)) / "verbosity.f32"
-    want = np.fromfile(path, "<f4").reshape(43, 4096)
-    vec = glpcore.load(path, n_embd=4096, n_layers=43, hook=gw.FFN)
+def test_a_real_vector(real_vector):
+    want = np.fromfile(real_vector, "<f4").reshape(43, 4096)
+    vec = glpcore.load(real_vector, n_embd=4096, n_layers=43, hook=gw.FFN)
     assert (vec.layers, vec.n_embd, vec.findings) == (tuple(range(43)), 4096, [])
     np.testing.assert_array_equal(vec.dense(), want)
     x = np.random.default_rng(0).standard_normal((16, 4096)).astype("f4")
