@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Copies a caller's options into `local`, zeroed first; NULL options stay zero but for their size. 0 when the
- * caller did not set struct_size, or set a field that this library does not know. */
+/* Copies a caller's options into `local`, zeroed first; NULL options stay zero but for their size.
+ * 0 when the caller did not set struct_size, or set a field that this library does not know. */
 static inline int glpcore_struct_in(void *local, size_t local_size, const void *caller) {
     size_t size, i;
     memset(local, 0, local_size);

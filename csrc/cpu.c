@@ -9,8 +9,7 @@
 #  include <cpuid.h>
 #endif
 
-static void cpu_id(uint32_t leaf, uint32_t subleaf, uint32_t out[4])
-{
+static void cpu_id(uint32_t leaf, uint32_t subleaf, uint32_t out[4]) {
 #if defined(_MSC_VER)
     int registers[4];
     int i;
@@ -23,8 +22,7 @@ static void cpu_id(uint32_t leaf, uint32_t subleaf, uint32_t out[4])
 #endif
 }
 
-static uint64_t cpu_xgetbv(void)
-{
+static uint64_t cpu_xgetbv(void) {
 #if defined(_MSC_VER)
     return _xgetbv(0);
 #else
@@ -35,13 +33,11 @@ static uint64_t cpu_xgetbv(void)
 #endif
 }
 
-static int cpu_has(uint32_t word, uint32_t bits)
-{
+static int cpu_has(uint32_t word, uint32_t bits) {
     return (word & bits) == bits;
 }
 
-static uint32_t cpu_detect(void)
-{
+static uint32_t cpu_detect(void) {
     const uint32_t ssse3 = 1u << 9, fma = 1u << 12, sse41 = 1u << 19, osxsave = 1u << 27,
                    avx = 1u << 28, f16c = 1u << 29;
     const uint32_t avx2 = 1u << 5, avx512f = 1u << 16, avx512dq = 1u << 17, sha = 1u << 29,
@@ -88,8 +84,7 @@ static uint32_t cpu_detect(void)
 
 #else
 
-static uint32_t cpu_detect(void)
-{
+static uint32_t cpu_detect(void) {
     return 0;
 }
 
@@ -111,8 +106,7 @@ static volatile uint32_t cpu_cache;
 #  define CPU_CACHE_STORE(value) (cpu_cache = (value))
 #endif
 
-uint32_t glpcore_cpu(void)
-{
+uint32_t glpcore_cpu(void) {
     uint32_t mask = CPU_CACHE_LOAD();
     if (!(mask & CPU_KNOWN)) {
         mask = cpu_detect() | CPU_KNOWN;

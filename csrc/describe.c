@@ -108,9 +108,9 @@ static void put_coverage(describer *it) {
     label(it, "rank");
     glpcore_sink_printf(&it->sink, "%lu\n", (unsigned long)info->rank);
     label(it, "coverage");
-    glpcore_sink_printf(&it->sink, "%lu direction%s in %lu layer%s", (unsigned long)info->n_directions,
-                        info->n_directions == 1 ? "" : "s", (unsigned long)info->n_layers,
-                        info->n_layers == 1 ? "" : "s");
+    glpcore_sink_printf(&it->sink, "%lu direction%s in %lu layer%s",
+                        (unsigned long)info->n_directions, info->n_directions == 1 ? "" : "s",
+                        (unsigned long)info->n_layers, info->n_layers == 1 ? "" : "s");
     if (info->raw) {
         glpcore_sink_printf(&it->sink, " of %lu", (unsigned long)it->file->raw_layers);
     }

@@ -303,7 +303,7 @@ static glpcore_status find_rows(glpcore_file *file) {
 }
 
 /* Four sums side by side, because one would wait for each addition to finish; four scalars, because
- * compilers make better code of them than of arrays of lanes (49 against 59 to 98 us for a file). */
+ * compilers make better code of them than of arrays of lanes (49 us against 59 to 98 a file). */
 double glpcore_dot(const unsigned char *a, const unsigned char *b, size_t n) {
     double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
     float x[4], y[4];

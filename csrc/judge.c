@@ -426,10 +426,9 @@ static void check_any_direction(judge *it) {
 
 /* Calls for the run of directions of each layer: [first, last) in file->named. */
 static size_t end_of_layer(const judge *it, size_t first) {
+    const glpcore_named *named = it->file->named;
     size_t last = first;
-    while (last < it->file->n_named && it->file->named[last].layer == it->file->named[first].layer) {
-        last++;
-    }
+    while (last < it->file->n_named && named[last].layer == named[first].layer) last++;
     return last;
 }
 
@@ -599,6 +598,9 @@ static void check_layer_ids(judge *it) {
 
 /* ---- Strength ---- */
 
+/* 2^128 less half a unit in the last place: from here on rounding to float32 gives infinity. */
+#define FIRST_BEYOND_FLOAT32 340282356779733661637539395458142568448.0
+
 static void check_alpha_name(judge *it, double alpha);
 
 static void check_alpha(judge *it) {
@@ -612,8 +614,7 @@ static void check_alpha(judge *it) {
                            "glp.alpha_default.");
     }
     if (value->state != GLPCORE_PRESENT) return;
-    /* From 2^128 less half a unit in the last place on, rounding to float32 gives infinity. */
-    if (!glpcore_finite_f64(&value->number) || fabs(alpha) >= 340282356779733661637539395458142568448.0) {
+    if (!glpcore_finite_f64(&value->number) || fabs(alpha) >= FIRST_BEYOND_FLOAT32) {
         glpcore_report_add(it->report, REFUSE, "alpha", &where,
                            "Export again with a finite glp.alpha_default. %s is not a float32.",
                            glpcore_number(alpha, number));
@@ -1018,7 +1019,7 @@ glpcore_status glpcore_read_target(const glpcore_target *caller, glpcore_target 
         problem = "Set target.base_names, or n_base_names to 0.";
     }
     for (i = 0; problem == NULL && i < target->n_base_names; i++) {
-        if (target->base_names[i] == NULL || glpcore_base_is_empty(as_text(target->base_names[i]))) {
+        if (glpcore_base_is_empty(as_text(target->base_names[i]))) {
             problem = "Name the base model: an empty name matches nothing.";
         }
     }

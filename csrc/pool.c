@@ -17,14 +17,12 @@ typedef CRITICAL_SECTION pool_mutex;
 typedef CONDITION_VARIABLE pool_condition;
 typedef HANDLE pool_thread;
 
-static int pool_mutex_init(pool_mutex *m)
-{
+static int pool_mutex_init(pool_mutex *m) {
     InitializeCriticalSection(m);
     return 1;
 }
 
-static int pool_condition_init(pool_condition *c)
-{
+static int pool_condition_init(pool_condition *c) {
     InitializeConditionVariable(c);
     return 1;
 }
@@ -33,8 +31,7 @@ static void pool_mutex_destroy(pool_mutex *m) { DeleteCriticalSection(m); }
 static void pool_condition_destroy(pool_condition *c) { (void)c; }
 static void pool_mutex_lock(pool_mutex *m) { EnterCriticalSection(m); }
 static void pool_mutex_unlock(pool_mutex *m) { LeaveCriticalSection(m); }
-static void pool_condition_wait(pool_condition *c, pool_mutex *m)
-{
+static void pool_condition_wait(pool_condition *c, pool_mutex *m) {
     SleepConditionVariableCS(c, m, INFINITE);
 }
 
@@ -43,14 +40,12 @@ static void pool_condition_broadcast(pool_condition *c) { WakeAllConditionVariab
 #define POOL_THREAD_BODY(name, argument) static DWORD WINAPI name(LPVOID argument)
 #define POOL_THREAD_END 0
 
-static int pool_thread_start(pool_thread *t, LPTHREAD_START_ROUTINE body, void *argument)
-{
+static int pool_thread_start(pool_thread *t, LPTHREAD_START_ROUTINE body, void *argument) {
     *t = CreateThread(NULL, 0, body, argument, 0, NULL);
     return *t != NULL;
 }
 
-static void pool_thread_join(pool_thread t)
-{
+static void pool_thread_join(pool_thread t) {
     WaitForSingleObject(t, INFINITE);
     CloseHandle(t);
 }
@@ -78,8 +73,7 @@ static void pool_condition_broadcast(pool_condition *c) { pthread_cond_broadcast
 
 /* The host's signals are for the host's threads: a handler that runs on one of ours could find
  * none of the thread-local state that it relies on. */
-static int pool_thread_start(pool_thread *t, void *(*body)(void *), void *argument)
-{
+static int pool_thread_start(pool_thread *t, void *(*body)(void *), void *argument) {
     sigset_t all, before;
     int failed;
 
@@ -115,8 +109,7 @@ struct glpcore_pool {
 };
 
 /* Called and left with the lock held. */
-static void pool_take_tasks(glpcore_pool *pool)
-{
+static void pool_take_tasks(glpcore_pool *pool) {
     while (pool->next < pool->n_tasks) {
         void (*task)(void *, size_t) = pool->task;
         void *context = pool->context;
@@ -131,8 +124,7 @@ static void pool_take_tasks(glpcore_pool *pool)
     }
 }
 
-POOL_THREAD_BODY(pool_work, argument)
-{
+POOL_THREAD_BODY(pool_work, argument) {
     glpcore_pool *pool = argument;
 
     pool_mutex_lock(&pool->lock);
@@ -147,8 +139,7 @@ POOL_THREAD_BODY(pool_work, argument)
 }
 
 static void pool_run(void *self, void (*task)(void *context, size_t index), void *context,
-                size_t n_tasks)
-{
+                size_t n_tasks) {
     glpcore_pool *pool = self;
 
     pool_mutex_lock(&pool->callers);
@@ -168,8 +159,7 @@ static void pool_run(void *self, void (*task)(void *context, size_t index), void
 }
 
 /* The synchronisation objects, all or none. */
-static int pool_init(glpcore_pool *pool)
-{
+static int pool_init(glpcore_pool *pool) {
     if (pool_mutex_init(&pool->callers)) {
         if (pool_mutex_init(&pool->lock)) {
             if (pool_condition_init(&pool->work)) {
@@ -185,8 +175,7 @@ static int pool_init(glpcore_pool *pool)
     return 0;
 }
 
-glpcore_status glpcore_pool_create(size_t n_threads, glpcore_pool **pool)
-{
+glpcore_status glpcore_pool_create(size_t n_threads, glpcore_pool **pool) {
     glpcore_pool *made;
 
     if (!pool) {
@@ -216,8 +205,7 @@ glpcore_status glpcore_pool_create(size_t n_threads, glpcore_pool **pool)
     return GLPCORE_OK;
 }
 
-void glpcore_pool_free(glpcore_pool *pool)
-{
+void glpcore_pool_free(glpcore_pool *pool) {
     size_t i;
 
     if (!pool) {
@@ -237,7 +225,6 @@ void glpcore_pool_free(glpcore_pool *pool)
     free(pool);
 }
 
-const glpcore_executor *glpcore_pool_executor(const glpcore_pool *pool)
-{
+const glpcore_executor *glpcore_pool_executor(const glpcore_pool *pool) {
     return pool ? &pool->executor : NULL;
 }

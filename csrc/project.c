@@ -9,8 +9,7 @@
 /* Elements widened at a time: 1 KB of stack, and a multiple of the lanes. */
 #define PROJECT_CHUNK 256
 
-int glpcore_all_zero(const float *v, size_t n)
-{
+int glpcore_all_zero(const float *v, size_t n) {
     size_t i;
 
     for (i = 0; i < n; i++) {
@@ -21,15 +20,13 @@ int glpcore_all_zero(const float *v, size_t n)
     return 1;
 }
 
-static float project_float_of(uint32_t bits)
-{
+static float project_float_of(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static float project_widen_f16(uint16_t half)
-{
+static float project_widen_f16(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31;
     uint32_t fraction = half & 0x3ff;
 
@@ -43,13 +40,11 @@ static float project_widen_f16(uint16_t half)
 }
 
 /* word / 2^shift to nearest even, 0 < shift < 32. */
-static uint32_t project_shift_even(uint32_t word, uint32_t shift)
-{
+static uint32_t project_shift_even(uint32_t word, uint32_t shift) {
     return (word + ((1u << (shift - 1)) - 1) + (word >> shift & 1)) >> shift;
 }
 
-static uint16_t project_narrow_f16(float value)
-{
+static uint16_t project_narrow_f16(float value) {
     uint32_t bits = glpcore_float_bits(value), magnitude = bits & 0x7fffffff, half;
 
     if (magnitude > 0x7f800000) {
@@ -66,8 +61,7 @@ static uint16_t project_narrow_f16(float value)
     return (uint16_t)((bits >> 16 & 0x8000) | half);
 }
 
-static uint16_t project_narrow_bf16(float value)
-{
+static uint16_t project_narrow_bf16(float value) {
     uint32_t bits = glpcore_float_bits(value);
 
     /* The carry of the rounding would turn some NaN into infinities. */
@@ -79,16 +73,14 @@ static uint16_t project_narrow_bf16(float value)
 
 /* a * b + c with one rounding. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF)
-static float project_fma(float a, float b, float c)
-{
+static float project_fma(float a, float b, float c) {
     return __builtin_fmaf(a, b, c);
 }
 #else
 /* libm's fmaf may be a plain float64 expression, which rounds twice. Here the product is exact in
  * float64 and the sum is rounded to odd: where it is inexact its last bit is set, so that the
  * second rounding, 29 bits higher, sees on which side of a tie the exact value lies. */
-static float project_fma(float a, float b, float c)
-{
+static float project_fma(float a, float b, float c) {
     double product = (double)a * b, sum = product + c;
     double part = sum - product, error = (product - (sum - part)) + (c - part);
     uint64_t bits = glpcore_double_bits(sum);
@@ -101,8 +93,7 @@ static float project_fma(float a, float b, float c)
 }
 #endif
 
-static void project_widen(float *to, const unsigned char *from, glpcore_dtype dtype, size_t n)
-{
+static void project_widen(float *to, const unsigned char *from, glpcore_dtype dtype, size_t n) {
     size_t i;
     uint16_t half;
 
@@ -117,8 +108,7 @@ static void project_widen(float *to, const unsigned char *from, glpcore_dtype dt
     }
 }
 
-static void project_narrow(unsigned char *to, const float *from, glpcore_dtype dtype, size_t n)
-{
+static void project_narrow(unsigned char *to, const float *from, glpcore_dtype dtype, size_t n) {
     size_t i;
     uint16_t half;
 
@@ -132,13 +122,11 @@ static void project_narrow(unsigned char *to, const float *from, glpcore_dtype d
     }
 }
 
-static size_t project_size_of(glpcore_dtype dtype)
-{
+static size_t project_size_of(glpcore_dtype dtype) {
     return dtype == GLPCORE_F32 ? 4 : 2;
 }
 
-static double project_dot(const unsigned char *x, glpcore_dtype dtype, const float *v, size_t n)
-{
+static double project_dot(const unsigned char *x, glpcore_dtype dtype, const float *v, size_t n) {
     double sums[PROJECT_LANES] = {0};
     float chunk[PROJECT_CHUNK];
     size_t at, i, lane, width;
@@ -166,8 +154,7 @@ static double project_dot(const unsigned char *x, glpcore_dtype dtype, const flo
 
 /* x + sum of factors[j] * d[j], rounded to float32 after every j and to the dtype at the end. */
 static void project_update(unsigned char *x, glpcore_dtype dtype, const float *const *d,
-                           const float *factors, size_t k, size_t n)
-{
+                           const float *factors, size_t k, size_t n) {
     float chunk[PROJECT_CHUNK];
     size_t at, i, j;
 
@@ -184,8 +171,7 @@ static void project_update(unsigned char *x, glpcore_dtype dtype, const float *c
     }
 }
 
-static void project_portable(const glpcore_rows *rows, size_t first, size_t n_rows)
-{
+static void project_portable(const glpcore_rows *rows, size_t first, size_t n_rows) {
     const float *d[GLPCORE_MAX_RANK];
     float factors[GLPCORE_MAX_RANK];
     unsigned char *x = rows->x + first * rows->row_bytes;
@@ -206,8 +192,7 @@ static void project_portable(const glpcore_rows *rows, size_t first, size_t n_ro
     }
 }
 
-static void project_add_portable(const glpcore_rows *rows, size_t first, size_t n_rows)
-{
+static void project_add_portable(const glpcore_rows *rows, size_t first, size_t n_rows) {
     unsigned char *x = rows->x + first * rows->row_bytes;
     float factor = (float)rows->scales[0];
 
@@ -222,8 +207,7 @@ static const glpcore_kernels project_portable_kernels = {
 
 /* ---- Choosing and cutting ------------------------------------------------------------------- */
 
-static const glpcore_kernels *project_kernels_for(uint32_t cpu)
-{
+static const glpcore_kernels *project_kernels_for(uint32_t cpu) {
     const glpcore_kernels *kernels = NULL;
 
 #ifdef GLPCORE_X86
@@ -245,8 +229,7 @@ typedef struct project_cut {
 } project_cut;
 
 /* The first n_rows % n_tasks tasks take one row more. A row is never cut: its sum has one order. */
-static void project_run_task(void *context, size_t index)
-{
+static void project_run_task(void *context, size_t index) {
     const project_cut *cut = context;
     size_t share = cut->n_rows / cut->n_tasks, extra = cut->n_rows % cut->n_tasks;
     size_t first = index * share + (index < extra ? index : extra);
@@ -255,8 +238,7 @@ static void project_run_task(void *context, size_t index)
 }
 
 static void project_run(const glpcore_rows *rows, glpcore_rows_kernel *kernel, size_t n_rows,
-                        const glpcore_executor *executor)
-{
+                        const glpcore_executor *executor) {
     project_cut cut;
 
     cut.rows = rows;
@@ -280,8 +262,7 @@ static void project_run(const glpcore_rows *rows, glpcore_rows_kernel *kernel, s
 /* ---- The caller's arguments ----------------------------------------------------------------- */
 
 static int project_fits(const void *x, size_t dtype_size, size_t n_rows, size_t n_embd,
-                        size_t stride)
-{
+                        size_t stride) {
     size_t limit = PTRDIFF_MAX / dtype_size;
 
     if (n_embd > PTRDIFF_MAX / sizeof(float)) {
@@ -294,21 +275,18 @@ static int project_fits(const void *x, size_t dtype_size, size_t n_rows, size_t 
            UINTPTR_MAX - (uintptr_t)x;
 }
 
-static int project_aligned(const void *pointer, size_t size)
-{
+static int project_aligned(const void *pointer, size_t size) {
     return (uintptr_t)pointer % size == 0;
 }
 
-static int project_is_zero(double scale)
-{
+static int project_is_zero(double scale) {
     return glpcore_double_bits(scale) << 1 == 0;
 }
 
 /* Fills *rows but for its vectors. */
 static glpcore_status project_check(glpcore_rows *rows, void *x, glpcore_dtype dtype,
                                     size_t n_rows, size_t n_embd, size_t row_stride,
-                                    const glpcore_executor *executor)
-{
+                                    const glpcore_executor *executor) {
     if (dtype != GLPCORE_F32 && dtype != GLPCORE_F16 && dtype != GLPCORE_BF16) {
         return GLPCORE_INVALID;
     }
@@ -333,8 +311,7 @@ static glpcore_status project_check(glpcore_rows *rows, void *x, glpcore_dtype d
 glpcore_status glpcore_project_rows_k_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
                                          size_t n_embd, size_t row_stride, const float *const *d,
                                          const double *alphas, size_t k,
-                                         const glpcore_executor *executor)
-{
+                                         const glpcore_executor *executor) {
     glpcore_rows rows;
     const float *active[GLPCORE_MAX_RANK];
     double scales[GLPCORE_MAX_RANK];
@@ -369,16 +346,14 @@ glpcore_status glpcore_project_rows_k_on(uint32_t cpu, void *x, glpcore_dtype dt
 
 glpcore_status glpcore_project_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
                                        size_t n_embd, size_t row_stride, const float *v,
-                                       double scale, const glpcore_executor *executor)
-{
+                                       double scale, const glpcore_executor *executor) {
     return glpcore_project_rows_k_on(cpu, x, dtype, n_rows, n_embd, row_stride, &v, &scale, 1,
                                      executor);
 }
 
 glpcore_status glpcore_add_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
                                    size_t n_embd, size_t row_stride, const float *v, double scale,
-                                   const glpcore_executor *executor)
-{
+                                   const glpcore_executor *executor) {
     glpcore_rows rows;
     glpcore_status status = project_check(&rows, x, dtype, n_rows, n_embd, row_stride, executor);
 
@@ -400,24 +375,21 @@ glpcore_status glpcore_add_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, s
 glpcore_status glpcore_project_rows_k(void *x, glpcore_dtype dtype, size_t n_rows, size_t n_embd,
                                       size_t row_stride, const float *const *d,
                                       const double *alphas, size_t k,
-                                      const glpcore_executor *executor)
-{
+                                      const glpcore_executor *executor) {
     return glpcore_project_rows_k_on(glpcore_cpu(), x, dtype, n_rows, n_embd, row_stride, d, alphas,
                                      k, executor);
 }
 
 glpcore_status glpcore_project_rows(void *x, glpcore_dtype dtype, size_t n_rows, size_t n_embd,
                                     size_t row_stride, const float *v, double scale,
-                                    const glpcore_executor *executor)
-{
+                                    const glpcore_executor *executor) {
     return glpcore_project_rows_on(glpcore_cpu(), x, dtype, n_rows, n_embd, row_stride, v, scale,
                                    executor);
 }
 
 glpcore_status glpcore_add_rows(void *x, glpcore_dtype dtype, size_t n_rows, size_t n_embd,
                                 size_t row_stride, const float *v, double scale,
-                                const glpcore_executor *executor)
-{
+                                const glpcore_executor *executor) {
     return glpcore_add_rows_on(glpcore_cpu(), x, dtype, n_rows, n_embd, row_stride, v, scale,
                                executor);
 }

@@ -43,15 +43,13 @@ glpcore_status glpcore_add_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, s
                                    size_t n_embd, size_t row_stride, const float *v, double scale,
                                    const glpcore_executor *executor);
 
-static inline uint32_t glpcore_float_bits(float value)
-{
+static inline uint32_t glpcore_float_bits(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline uint64_t glpcore_double_bits(double value)
-{
+static inline uint64_t glpcore_double_bits(double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
@@ -63,8 +61,8 @@ int glpcore_all_zero(const float *v, size_t n);
 /* The factor of v in x + factor * v, and whether the row takes it at all. A factor of +-0 does not
  * count, and no factor of a v of zeros: 0 * Inf must not appear. With finite x only a scale can
  * make a zero v's factor NaN, so v is looked at only when the factor is not finite. */
-static inline int glpcore_factor(double scale, double dot, const float *v, size_t n, float *factor)
-{
+static inline int glpcore_factor(double scale, double dot, const float *v, size_t n,
+                                 float *factor) {
     float a = (float)(scale * dot);
     uint32_t magnitude = glpcore_float_bits(a) & 0x7fffffff;
 

@@ -12,8 +12,7 @@
  * docs/numerics.md states the order of summation. A last, short block is padded with zeros: a lane
  * starts at +0 and is never -0, so adding +-0 to it leaves its bits alone. */
 
-static INLINE lanes KERNEL(dot_tail)(lanes sums, const element *x, const float *v, size_t n)
-{
+static INLINE lanes KERNEL(dot_tail)(lanes sums, const element *x, const float *v, size_t n) {
     element x_tail[16] = {0};
     float v_tail[16] = {0};
 
@@ -22,8 +21,7 @@ static INLINE lanes KERNEL(dot_tail)(lanes sums, const element *x, const float *
     return lanes_add(sums, LOAD(x_tail), block_load(v_tail));
 }
 
-static double KERNEL(dot)(const element *x, const float *v, size_t n)
-{
+static double KERNEL(dot)(const element *x, const float *v, size_t n) {
     lanes sums = lanes_zero();
     size_t i, whole = n & ~(size_t)15;
 
@@ -38,8 +36,7 @@ static double KERNEL(dot)(const element *x, const float *v, size_t n)
 
 /* Two rows at once: v is widened to float64 for both, and twice the sums hide the fma's latency. */
 static void KERNEL(dot_pair)(const element *x, const element *y, const float *v, size_t n,
-                             double dots[2])
-{
+                             double dots[2]) {
     lanes x_sums = lanes_zero(), y_sums = lanes_zero();
     size_t i, whole = n & ~(size_t)15;
 
@@ -59,8 +56,7 @@ static void KERNEL(dot_pair)(const element *x, const element *y, const float *v,
 /* x + sum of factors[j] * d[j], rounded to float32 after every j and to the dtype at the end.
  * Inlined, so that a constant k = 1 leaves no inner loop. */
 static INLINE void KERNEL(update)(element *x, const float *const *d, const float *factors,
-                                  size_t k, size_t n)
-{
+                                  size_t k, size_t n) {
     size_t i, j, whole = n & ~(size_t)15;
 
     for (i = 0; i < whole; i += 16) {
@@ -86,13 +82,11 @@ static INLINE void KERNEL(update)(element *x, const float *const *d, const float
     }
 }
 
-static void KERNEL(update_one)(element *x, const float *v, float factor, size_t n)
-{
+static void KERNEL(update_one)(element *x, const float *v, float factor, size_t n) {
     KERNEL(update)(x, &v, &factor, 1, n);
 }
 
-static void KERNEL(project_one)(const glpcore_rows *rows, size_t first, size_t n_rows)
-{
+static void KERNEL(project_one)(const glpcore_rows *rows, size_t first, size_t n_rows) {
     const float *v = rows->d[0];
     const double scale = rows->scales[0];
     const size_t n = rows->n_embd;
@@ -119,8 +113,7 @@ static void KERNEL(project_one)(const glpcore_rows *rows, size_t first, size_t n
     }
 }
 
-static void KERNEL(project)(const glpcore_rows *rows, size_t first, size_t n_rows)
-{
+static void KERNEL(project)(const glpcore_rows *rows, size_t first, size_t n_rows) {
     const size_t n = rows->n_embd;
     unsigned char *row = rows->x + first * rows->row_bytes;
     const float *d[GLPCORE_MAX_RANK];
@@ -145,8 +138,7 @@ static void KERNEL(project)(const glpcore_rows *rows, size_t first, size_t n_row
     }
 }
 
-static void KERNEL(add)(const glpcore_rows *rows, size_t first, size_t n_rows)
-{
+static void KERNEL(add)(const glpcore_rows *rows, size_t first, size_t n_rows) {
     unsigned char *row = rows->x + first * rows->row_bytes;
 
     for (; n_rows > 0; n_rows--, row += rows->row_bytes) {

@@ -29,39 +29,33 @@ typedef struct avx2_lanes {
     __m256d q0, q1, q2, q3;
 } avx2_lanes;
 
-static INLINE avx2_block avx2_load_f32(const float *p)
-{
+static INLINE avx2_block avx2_load_f32(const float *p) {
     avx2_block b = {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
     return b;
 }
 
-static INLINE void avx2_store_f32(float *p, avx2_block b)
-{
+static INLINE void avx2_store_f32(float *p, avx2_block b) {
     _mm256_storeu_ps(p, b.low);
     _mm256_storeu_ps(p + 8, b.high);
 }
 
-static INLINE avx2_block avx2_load_f16(const uint16_t *p)
-{
+static INLINE avx2_block avx2_load_f16(const uint16_t *p) {
     const __m128i *in = (const __m128i *)(const void *)p;
     avx2_block b = {_mm256_cvtph_ps(_mm_loadu_si128(in)), _mm256_cvtph_ps(_mm_loadu_si128(in + 1))};
     return b;
 }
 
-static INLINE void avx2_store_f16(uint16_t *p, avx2_block b)
-{
+static INLINE void avx2_store_f16(uint16_t *p, avx2_block b) {
     __m128i *out = (__m128i *)(void *)p;
     _mm_storeu_si128(out, _mm256_cvtps_ph(b.low, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(out + 1, _mm256_cvtps_ph(b.high, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static INLINE __m256 avx2_widen_bf16(__m128i halves)
-{
+static INLINE __m256 avx2_widen_bf16(__m128i halves) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
-static INLINE avx2_block avx2_load_bf16(const uint16_t *p)
-{
+static INLINE avx2_block avx2_load_bf16(const uint16_t *p) {
     const __m128i *in = (const __m128i *)(const void *)p;
     avx2_block b = {avx2_widen_bf16(_mm_loadu_si128(in)), avx2_widen_bf16(_mm_loadu_si128(in + 1))};
     return b;
@@ -69,8 +63,7 @@ static INLINE avx2_block avx2_load_bf16(const uint16_t *p)
 
 /* To nearest even in the upper half of each word. The carry could turn a NaN into an infinity or
  * run into the sign, so a NaN is truncated and made quiet instead. */
-static INLINE __m256i avx2_round_bf16(__m256 values)
-{
+static INLINE __m256i avx2_round_bf16(__m256 values) {
     __m256i bits = _mm256_castps_si256(values);
     __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff));
@@ -80,39 +73,33 @@ static INLINE __m256i avx2_round_bf16(__m256 values)
     return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
 }
 
-static INLINE void avx2_store_bf16(uint16_t *p, avx2_block b)
-{
+static INLINE void avx2_store_bf16(uint16_t *p, avx2_block b) {
     __m256i packed = _mm256_packus_epi32(avx2_round_bf16(b.low), avx2_round_bf16(b.high));
     /* The pack works within 128-bit halves. */
     _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permute4x64_epi64(packed, 0xd8));
 }
 
-static INLINE avx2_block avx2_fma(float a, avx2_block v, avx2_block x)
-{
+static INLINE avx2_block avx2_fma(float a, avx2_block v, avx2_block x) {
     __m256 factor = _mm256_set1_ps(a);
     avx2_block b = {_mm256_fmadd_ps(factor, v.low, x.low), _mm256_fmadd_ps(factor, v.high, x.high)};
     return b;
 }
 
-static INLINE avx2_lanes avx2_zero(void)
-{
+static INLINE avx2_lanes avx2_zero(void) {
     __m256d zero = _mm256_setzero_pd();
     avx2_lanes sums = {zero, zero, zero, zero};
     return sums;
 }
 
-static INLINE __m256d avx2_first(__m256 values)
-{
+static INLINE __m256d avx2_first(__m256 values) {
     return _mm256_cvtps_pd(_mm256_castps256_ps128(values));
 }
 
-static INLINE __m256d avx2_last(__m256 values)
-{
+static INLINE __m256d avx2_last(__m256 values) {
     return _mm256_cvtps_pd(_mm256_extractf128_ps(values, 1));
 }
 
-static INLINE avx2_lanes avx2_add(avx2_lanes sums, avx2_block x, avx2_block v)
-{
+static INLINE avx2_lanes avx2_add(avx2_lanes sums, avx2_block x, avx2_block v) {
     sums.q0 = _mm256_fmadd_pd(avx2_first(x.low), avx2_first(v.low), sums.q0);
     sums.q1 = _mm256_fmadd_pd(avx2_last(x.low), avx2_last(v.low), sums.q1);
     sums.q2 = _mm256_fmadd_pd(avx2_first(x.high), avx2_first(v.high), sums.q2);
@@ -120,8 +107,7 @@ static INLINE avx2_lanes avx2_add(avx2_lanes sums, avx2_block x, avx2_block v)
     return sums;
 }
 
-static INLINE double avx2_join(avx2_lanes sums)
-{
+static INLINE double avx2_join(avx2_lanes sums) {
     __m256d four = _mm256_add_pd(_mm256_add_pd(sums.q0, sums.q2), _mm256_add_pd(sums.q1, sums.q3));
     __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
@@ -181,8 +167,7 @@ static const glpcore_kernels avx2_kernels = {
     {avx2_project_f32_rows, avx2_project_f16_rows, avx2_project_bf16_rows},
     {avx2_add_f32_rows, avx2_add_f16_rows, avx2_add_bf16_rows}};
 
-const glpcore_kernels *glpcore_kernels_x86(uint32_t cpu)
-{
+const glpcore_kernels *glpcore_kernels_x86(uint32_t cpu) {
     if (cpu & GLPCORE_CPU_AVX2) {
         return &avx2_kernels;
     }

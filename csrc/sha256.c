@@ -14,21 +14,18 @@ static const uint32_t SHA_K[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t sha_load(const unsigned char *bytes)
-{
+static uint32_t sha_load(const unsigned char *bytes) {
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-static void sha_store(unsigned char *bytes, uint32_t word)
-{
+static void sha_store(unsigned char *bytes, uint32_t word) {
     bytes[0] = (unsigned char)(word >> 24);
     bytes[1] = (unsigned char)(word >> 16);
     bytes[2] = (unsigned char)(word >> 8);
     bytes[3] = (unsigned char)word;
 }
 
-static uint32_t sha_rotate(uint32_t word, int by)
-{
+static uint32_t sha_rotate(uint32_t word, int by) {
     return word >> by | word << (32 - by);
 }
 
@@ -54,8 +51,7 @@ static uint32_t sha_rotate(uint32_t word, int by)
         SHA_ROUND(b, c, d, e, f, g, h, a, (k)[7], (w)[7]);                                         \
     } while (0)
 
-static void sha_compress_portable(uint32_t state[8], const unsigned char *data, size_t n_blocks)
-{
+static void sha_compress_portable(uint32_t state[8], const unsigned char *data, size_t n_blocks) {
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
     uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
 
@@ -109,8 +105,7 @@ static void sha_compress_portable(uint32_t state[8], const unsigned char *data, 
                                  (w3)))
 
 GLPCORE_TARGET("sha,sse4.1,ssse3")
-static void sha_compress_ni(uint32_t state[8], const unsigned char *data, size_t n_blocks)
-{
+static void sha_compress_ni(uint32_t state[8], const unsigned char *data, size_t n_blocks) {
     const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
     const __m128i *in = (const __m128i *)(const void *)data;
     __m128i *out = (__m128i *)(void *)state;
@@ -153,8 +148,7 @@ static void sha_compress_ni(uint32_t state[8], const unsigned char *data, size_t
 
 #endif
 
-void glpcore_sha256_init_on(glpcore_sha256 *hash, uint32_t cpu)
-{
+void glpcore_sha256_init_on(glpcore_sha256 *hash, uint32_t cpu) {
     static const uint32_t initial[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
@@ -170,13 +164,11 @@ void glpcore_sha256_init_on(glpcore_sha256 *hash, uint32_t cpu)
 #endif
 }
 
-void glpcore_sha256_init(glpcore_sha256 *hash)
-{
+void glpcore_sha256_init(glpcore_sha256 *hash) {
     glpcore_sha256_init_on(hash, glpcore_cpu());
 }
 
-void glpcore_sha256_update(glpcore_sha256 *hash, const void *data, size_t size)
-{
+void glpcore_sha256_update(glpcore_sha256 *hash, const void *data, size_t size) {
     const unsigned char *bytes = data;
     size_t held = (size_t)(hash->size & 63);
 
@@ -204,8 +196,7 @@ void glpcore_sha256_update(glpcore_sha256 *hash, const void *data, size_t size)
     }
 }
 
-void glpcore_sha256_final(glpcore_sha256 *hash, unsigned char digest[32])
-{
+void glpcore_sha256_final(glpcore_sha256 *hash, unsigned char digest[32]) {
     size_t held = (size_t)(hash->size & 63);
     uint64_t bits = hash->size << 3;
     int i;

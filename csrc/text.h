@@ -27,7 +27,7 @@ const char *glpcore_number(double value, char out[GLPCORE_NUMBER_SIZE]);
 /* With a fixed count of decimals. */
 const char *glpcore_fixed(double value, int decimals, char out[GLPCORE_NUMBER_SIZE]);
 
-/* Canonical unsigned decimal: ASCII digits, no sign, no leading zero, at most `max`. 1 when it is. */
+/* Canonical unsigned decimal: ASCII digits, no sign, no leading zero, at most `max`; 1 if it is. */
 int glpcore_parse_u32(const char *data, size_t size, uint32_t max, uint32_t *value);
 
 /* A plain ASCII decimal number, optionally signed and with an exponent, correctly rounded to

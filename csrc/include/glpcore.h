@@ -4,14 +4,15 @@
  * says what the numbers mean: the operation, the hook point, the layer map and the base checkpoint.
  * Two types keep misuse from compiling:
  *
- *   glpcore_file    anything that is a sound GGUF file (or a headerless .f32 whose shape is stated).
+ *   glpcore_file    anything that is a sound GGUF file (or a headerless .f32 whose shape is given).
  *                   It can be described and judged. It cannot be applied.
  *   glpcore_vector  a file accepted for a stated target. Only a vector has strengths and directions
  *                   to apply. Accepting is the one place where refusals happen.
  *
  * Rules that hold for every function:
  *   - Handles are immutable once made; they may be shared between threads without a lock.
- *   - No mutable globals, no output, no exit, no locale; no thread is started unless a pool is made.
+ *   - No mutable globals but a cache of what the processor has; no output, no exit, no locale; no
+ *     thread is started unless a pool is made.
  *   - Functions that can fail return a glpcore_status. Where they take (message, message_size), the
  *     text's first sentence says what to do, it is always terminated, and NULL / 0 are allowed.
  *   - Text that comes from a file is escaped in messages and descriptions; it is raw, and not
@@ -51,12 +52,12 @@ extern "C" {
 
 /* The values are part of the ABI. 0, 1 and 2 are also the exit statuses of the command line. */
 typedef enum glpcore_status {
-    GLPCORE_OK = 0,      /* done; for a judgement: applicable                                     */
-    GLPCORE_REFUSED = 1, /* a sound file that may not be applied as asked                         */
-    GLPCORE_FORMAT = 2,  /* not a sound file                                                      */
-    GLPCORE_IO = 3,      /* the system could not open, map or read it                             */
-    GLPCORE_NOMEM = 4,   /* out of memory                                                         */
-    GLPCORE_INVALID = 5  /* the caller's arguments contradict this header                         */
+    GLPCORE_OK = 0,      /* done; for a judgement: applicable */
+    GLPCORE_REFUSED = 1, /* a sound file that may not be applied as asked */
+    GLPCORE_FORMAT = 2,  /* not a sound file */
+    GLPCORE_IO = 3,      /* the system could not open, map or read it */
+    GLPCORE_NOMEM = 4,   /* out of memory */
+    GLPCORE_INVALID = 5  /* the caller's arguments contradict this header */
 } glpcore_status;
 
 /* Version of the library that is loaded, which may not be the header's: GLPCORE_VERSION's form. */
@@ -66,23 +67,23 @@ GLPCORE_API const char *glpcore_version(void);
 
 /* Where in a layer a vector is applied. Pinned: hosts store these numbers. */
 typedef enum glpcore_hook {
-    GLPCORE_HOOK_UNKNOWN = 0,                   /* not stated, or not one of the three            */
+    GLPCORE_HOOK_UNKNOWN = 0,                   /* not stated, or not one of the three */
     GLPCORE_HOOK_RESIDUAL_STREAM_POST_LAYER = 1,
     GLPCORE_HOOK_FFN_OUT_PRE_RESIDUAL = 2,
     GLPCORE_HOOK_ATTN_OUT_PRE_RESIDUAL = 3
 } glpcore_hook;
 
 typedef enum glpcore_mode {
-    GLPCORE_MODE_UNKNOWN = 0,  /* in a target: the default, which is project                      */
-    GLPCORE_MODE_PROJECT = 1,  /* h <- h - alpha (d . h) d                                        */
-    GLPCORE_MODE_ADD = 2       /* h <- h + alpha d                                                */
+    GLPCORE_MODE_UNKNOWN = 0,  /* in a target: the default, which is project */
+    GLPCORE_MODE_PROJECT = 1,  /* h <- h - alpha (d . h) d */
+    GLPCORE_MODE_ADD = 2       /* h <- h + alpha d */
 } glpcore_mode;
 
 /* What N counts in `direction.N`. */
 typedef enum glpcore_structure {
-    GLPCORE_STRUCTURE_PER_LAYER = 0,          /* the layer, from 0: direction.N applies at layer N */
-    GLPCORE_STRUCTURE_PER_EXECUTION_STEP = 1, /* the step of a looped model, from 1                */
-    GLPCORE_STRUCTURE_OTHER = 2               /* free text that this library does not interpret    */
+    GLPCORE_STRUCTURE_PER_LAYER = 0,          /* the layer, from 0: direction.N is of layer N */
+    GLPCORE_STRUCTURE_PER_EXECUTION_STEP = 1, /* the step of a looped model, from 1 */
+    GLPCORE_STRUCTURE_OTHER = 2               /* free text that this library does not interpret */
 } glpcore_structure;
 
 /* The names used in files: "residual_stream_post_layer", "project", ...; NULL when out of range. */
@@ -104,7 +105,7 @@ typedef struct glpcore_text {
 typedef enum glpcore_severity {
     GLPCORE_SEVERITY_WARNING = 1,
     GLPCORE_SEVERITY_REFUSAL = 2,
-    GLPCORE_SEVERITY_FORMAT = 3  /* the file is not sound: ends the reading                       */
+    GLPCORE_SEVERITY_FORMAT = 3  /* the file is not sound: ends the reading */
 } glpcore_severity;
 
 #define GLPCORE_NO_OFFSET UINT64_MAX
@@ -112,12 +113,12 @@ typedef enum glpcore_severity {
 /* One thing that is wrong with a file, or worth knowing. The codes are listed in docs/format.md. */
 typedef struct glpcore_finding {
     size_t struct_size;
-    const char *code;           /* stable, lower case, static storage: "hook-mismatch"            */
+    const char *code;           /* stable, lower case, static storage: "hook-mismatch" */
     glpcore_severity severity;
-    const char *message;        /* what to do first, then why; escaped; lives as long as the report */
-    uint64_t offset;            /* byte in the file, or GLPCORE_NO_OFFSET                         */
-    glpcore_text key;           /* the metadata key concerned, or absent                          */
-    glpcore_text tensor;        /* the tensor concerned, or absent                                */
+    const char *message;        /* what to do first, then why; escaped; owned by the report */
+    uint64_t offset;            /* byte in the file, or GLPCORE_NO_OFFSET */
+    glpcore_text key;           /* the metadata key concerned, or absent */
+    glpcore_text tensor;        /* the tensor concerned, or absent */
 } glpcore_finding;
 
 /* Every finding of one reading or judgement, in the order in which they were found. Beyond eight
@@ -144,10 +145,10 @@ typedef struct glpcore_file glpcore_file;
 
 typedef struct glpcore_open_options {
     size_t struct_size;
-    uint64_t max_bytes;  /* refuse larger files (too-big); 0 means 1 GiB, UINT64_MAX no limit      */
+    uint64_t max_bytes;  /* refuse larger files (too-big); 0 means 1 GiB, UINT64_MAX no limit */
     int read;            /* nonzero: read into memory rather than map. A mapped file that is
-                          * truncated by someone else later kills the process (SIGBUS)             */
-    int copy;            /* open_memory only, nonzero: keep a private copy of the bytes            */
+                          * truncated by someone else later kills the process (SIGBUS) */
+    int copy;            /* open_memory only, nonzero: keep a private copy of the bytes */
 } glpcore_open_options;
 
 /* Opens a GGUF v3 file at `path` (UTF-8). Regular files only. On success *file is the handle; on
@@ -187,28 +188,28 @@ GLPCORE_API void glpcore_close(glpcore_file *file);
 
 typedef struct glpcore_info {
     size_t struct_size;
-    int raw;                     /* 1: headerless .f32                                            */
+    int raw;                     /* 1: headerless .f32 */
     uint64_t file_size;
-    glpcore_mode mode;           /* undeclared reads as add; raw as project; unknown text UNKNOWN  */
+    glpcore_mode mode;           /* undeclared reads as add; raw as project; unknown text UNKNOWN */
     int mode_declared;
     glpcore_text mode_text;
-    uint32_t spec_version;       /* 1 when absent                                                 */
+    uint32_t spec_version;       /* 1 when absent */
     int spec_version_declared;
-    glpcore_hook hook;           /* additive files without one: RESIDUAL_STREAM_POST_LAYER         */
-    glpcore_text hook_text;      /* as written                                                    */
+    glpcore_hook hook;           /* additive files without one: RESIDUAL_STREAM_POST_LAYER */
+    glpcore_text hook_text;      /* as written */
     glpcore_text derived_at;
-    int transferred;             /* derived_at is another site than the hook                       */
+    int transferred;             /* derived_at is another site than the hook */
     glpcore_structure structure;
     glpcore_text structure_text;
-    int has_alpha;               /* glp.alpha_default present, of the right type and finite        */
+    int has_alpha;               /* glp.alpha_default present, of the right type and finite */
     double alpha;
-    uint32_t rank;               /* directions per layer, as found (0 when there is none)          */
+    uint32_t rank;               /* directions per layer, as found (0 when there is none) */
     int has_dir_scales, has_layer_scales;
-    uint64_t n_embd;             /* width of the first direction, 0 when there is none             */
-    size_t n_directions;         /* F32, 1-D, not empty: those of glpcore_payload_at               */
-    size_t n_layers;             /* layers that carry directions                                   */
+    uint64_t n_embd;             /* width of the first direction, 0 when there is none */
+    size_t n_directions;         /* F32, 1-D, not empty: those of glpcore_payload_at */
+    size_t n_layers;             /* layers that carry directions */
     uint32_t layer_min, layer_max;
-    double norm_min, norm_max;   /* over all directions, float64; NaN when there is none           */
+    double norm_min, norm_max;   /* over all directions, float64; NaN when there is none */
     glpcore_text base_name, base_organization, base_revision, base_url;
     glpcore_text method, contrast, created, generator, content_sha256, name, model_hint;
 } glpcore_info;
@@ -220,10 +221,10 @@ GLPCORE_API glpcore_status glpcore_info_get(const glpcore_file *file, glpcore_in
 typedef struct glpcore_kv {
     size_t struct_size;
     glpcore_text key;
-    uint32_t type;               /* GGUF value type, 0 (uint8) .. 12 (float64); 8 string, 9 array  */
+    uint32_t type;               /* GGUF value type, 0 (uint8) .. 12 (float64); 8 string, 9 array */
     const void *value;
     size_t value_size;
-    uint64_t offset;             /* of the value in the file                                      */
+    uint64_t offset;             /* of the value in the file */
 } glpcore_kv;
 
 GLPCORE_API size_t glpcore_kv_count(const glpcore_file *file);
@@ -235,11 +236,11 @@ GLPCORE_API glpcore_status glpcore_kv_find(const glpcore_file *file, const char 
 typedef struct glpcore_tensor {
     size_t struct_size;
     glpcore_text name;
-    uint32_t type;               /* ggml type: 0 is F32                                            */
+    uint32_t type;               /* ggml type: 0 is F32 */
     uint32_t n_dims;
-    uint64_t dims[4];            /* dims[0] is the contiguous one                                  */
-    uint64_t offset;             /* of the data in the file                                        */
-    uint64_t n_bytes;            /* 0 when the type's size is not known                            */
+    uint64_t dims[4];            /* dims[0] is the contiguous one */
+    uint64_t offset;             /* of the data in the file */
+    uint64_t n_bytes;            /* 0 when the type's size is not known */
     const void *data;
 } glpcore_tensor;
 
@@ -251,20 +252,20 @@ GLPCORE_API glpcore_status glpcore_tensor_at(const glpcore_file *file, size_t in
  * after another, are what glp.content_sha256 covers. */
 typedef struct glpcore_payload {
     size_t struct_size;
-    uint32_t layer;              /* N of direction.N                                               */
-    uint32_t j;                  /* 0 .. rank-1                                                    */
-    const float *data;           /* n_embd float32, little-endian, in the file's storage           */
+    uint32_t layer;              /* N of direction.N */
+    uint32_t j;                  /* 0 .. rank-1 */
+    const float *data;           /* n_embd float32, little-endian, in the file's storage */
     size_t n_embd;
     uint64_t offset;
-    double norm;                 /* Euclidean, in float64                                          */
-    double cosine;               /* to direction j of the layer before; NaN when that is not there */
+    double norm;                 /* Euclidean, in float64 */
+    double cosine;               /* to direction j of the layer before; NaN when it is not there */
 } glpcore_payload;
 
 GLPCORE_API glpcore_status glpcore_payload_at(const glpcore_file *file, size_t index,
                                               glpcore_payload *payload);
 
 /* Flags of glpcore_describe. */
-#define GLPCORE_DESCRIBE_LAYERS 1u  /* add a table: layer, norm, cosine to the previous, alpha     */
+#define GLPCORE_DESCRIBE_LAYERS 1u  /* add a table: layer, norm, cosine to the previous, alpha */
 
 /* The text that every front end prints for a file: verdict, mode, hook point, and so on, a line
  * each, escaped, ending in a newline. `report` is a judgement of the file (glpcore_judge), whose
@@ -282,22 +283,22 @@ GLPCORE_API size_t glpcore_escape(const char *data, size_t data_size, char *text
 /* What the vector is to be used for. Zero fields are "not stated" and are not checked. */
 typedef struct glpcore_target {
     size_t struct_size;
-    glpcore_mode mode;             /* default project                                              */
+    glpcore_mode mode;             /* default project */
     glpcore_hook hook;             /* not stated: the file's own site, which must be known; then
-                                    * glp.alpha_default is never adopted                           */
-    glpcore_structure structure;   /* default per layer                                            */
-    uint64_t n_embd;               /* width of the stream that is steered                          */
-    uint64_t n_layers;             /* the model's layers; with per-execution-step: its steps       */
-    const char *const *base_names; /* names the model goes by; the file's must be one of them      */
+                                    * glp.alpha_default is never adopted */
+    glpcore_structure structure;   /* default per layer */
+    uint64_t n_embd;               /* width of the stream that is steered */
+    uint64_t n_layers;             /* the model's layers; with per-execution-step: its steps */
+    const char *const *base_names; /* names the model goes by; the file's must be one of them */
     size_t n_base_names;
     const char *base_revision;
-    const char *arch;              /* GGUF architecture or Hugging Face model_type                 */
+    const char *arch;              /* GGUF architecture or Hugging Face model_type */
     int allow_hook_mismatch;       /* hook-missing, hook-unknown, hook-mismatch become warnings, and
-                                    * glp.alpha_default is never adopted                           */
-    int allow_base_mismatch;       /* base-mismatch and arch-mismatch become warnings              */
+                                    * glp.alpha_default is never adopted */
+    int allow_base_mismatch;       /* base-mismatch and arch-mismatch become warnings */
     int renormalise;               /* project only: off-unit directions are scaled to norm 1 in a
-                                    * private copy                                                 */
-    int skip_hash;                 /* do not compute the content hash (warning hash-unverified)    */
+                                    * private copy */
+    int skip_hash;                 /* do not compute the content hash (warning hash-unverified) */
 } glpcore_target;
 
 /* Judges without accepting: GLPCORE_OK (applicable) or GLPCORE_REFUSED, and every finding, the
@@ -320,16 +321,16 @@ GLPCORE_API void glpcore_vector_free(glpcore_vector *vector);
 typedef struct glpcore_vector_info {
     size_t struct_size;
     glpcore_mode mode;
-    glpcore_hook hook;             /* where it is applied                                          */
+    glpcore_hook hook;             /* where it is applied */
     glpcore_structure structure;
     uint64_t n_embd;
     uint32_t rank;
-    size_t n_layers;               /* layers that carry directions                                 */
+    size_t n_layers;               /* layers that carry directions */
     uint32_t layer_min, layer_max;
-    size_t n_renormalised;         /* directions scaled to norm 1 in the private copy              */
+    size_t n_renormalised;         /* directions scaled to norm 1 in the private copy */
     int adoptable;                 /* glp.alpha_default may be adopted: the hook was named and is
-                                    * the file's, and the file has one                             */
-    double alpha_default;          /* meaningful when adoptable                                    */
+                                    * the file's, and the file has one */
+    double alpha_default;          /* meaningful when adoptable */
 } glpcore_vector_info;
 
 GLPCORE_API glpcore_status glpcore_vector_info_get(const glpcore_vector *vector,
@@ -348,23 +349,23 @@ GLPCORE_API const float *glpcore_direction(const glpcore_vector *vector, uint32_
 typedef struct glpcore_strength {
     size_t struct_size;
     int has_alpha;
-    double alpha;                  /* explicit; wins over everything                               */
+    double alpha;                  /* explicit; wins over everything */
     int has_fallback;
-    double fallback;               /* used when the file's alpha_default is not adopted            */
+    double fallback;               /* used when the file's alpha_default is not adopted */
 } glpcore_strength;
 
-/* alpha(layer, j) = alpha x dir_scales[j] x layer_scales[layer], in float64, left to right. alpha is
- * the explicit one; else glp.alpha_default when adoptable; else the fallback; else GLPCORE_REFUSED
- * (alpha-missing). *adopted (may be NULL) is 1 when alpha_default was used. strength NULL states
+/* alpha(layer, j) = alpha x dir_scales[j] x layer_scales[layer], in float64, left to right. alpha
+ * is the explicit one; else glp.alpha_default when adoptable; else the fallback; else
+ * GLPCORE_REFUSED (alpha-missing). *adopted (may be NULL) is 1 when alpha_default was used. strength NULL states
  * nothing. GLPCORE_INVALID for a layer or j the vector lacks, or a NaN or infinite strength. */
 GLPCORE_API glpcore_status glpcore_alpha(const glpcore_vector *vector, uint32_t layer, uint32_t j,
                                          const glpcore_strength *strength, double *alpha,
                                          int *adopted, char *message, size_t message_size);
 
 /* Fills a dense table of n_rows x n_embd float32, row = layer (step - 1 with per-execution-step);
- * rows that are not steered are zero, which projects nothing. Refuses rank > 1 (rank), and per-layer
- * strengths (scales) unless `alphas` (n_rows doubles) is given: it gets the strength of every row,
- * 0 where nothing is steered. n_embd must be the vector's, and n_rows reach its last layer
+ * rows that are not steered are zero, which projects nothing. Refuses rank > 1 (rank), and
+ * per-layer strengths (scales) unless `alphas` (n_rows doubles) is given: it gets the strength of
+ * every row, 0 where nothing is steered. n_embd must be the vector's, and n_rows reach its last layer
  * (GLPCORE_INVALID). On any failure the table and the strengths are all zero. */
 GLPCORE_API glpcore_status glpcore_fill_dense(const glpcore_vector *vector, float *table,
                                               size_t n_rows, size_t n_embd,
@@ -375,7 +376,7 @@ GLPCORE_API glpcore_status glpcore_fill_dense(const glpcore_vector *vector, floa
 
 typedef enum glpcore_dtype {
     GLPCORE_F32 = 1,
-    GLPCORE_F16 = 2,   /* IEEE binary16                                                            */
+    GLPCORE_F16 = 2,   /* IEEE binary16 */
     GLPCORE_BF16 = 3
 } glpcore_dtype;
 
@@ -386,7 +387,7 @@ typedef enum glpcore_dtype {
  * when all are done. A host passes its own worker pool this way. */
 typedef struct glpcore_executor {
     size_t struct_size;
-    size_t n_threads;      /* how many tasks to cut the work into, at most                         */
+    size_t n_threads;      /* how many tasks to cut the work into, at most */
     void (*run)(void *self, void (*task)(void *context, size_t index), void *context,
                 size_t n_tasks);
     void *self;
@@ -407,8 +408,8 @@ GLPCORE_API const glpcore_executor *glpcore_pool_executor(const glpcore_pool *po
  * thread. The bits of a row do not depend on the number of rows, the row's place, the stride, the
  * executor or the instruction set; docs/numerics.md gives the order of summation and the bound.
  *
- * scale == 0 touches neither x nor v. A v of zeros leaves x as it is, NaN and Inf included, whatever
- * the scale. A NaN or Inf in x stays in its row. Otherwise a NaN in v or scale propagates.
+ * scale == 0 touches neither x nor v. A v of zeros leaves x as it is, NaN and Inf included,
+ * whatever the scale. A NaN or Inf in x stays in its row. Otherwise a NaN in v or scale propagates.
  * GLPCORE_INVALID for a NULL with
  * n_rows > 0, an unknown dtype, a short stride, misalignment, or an extent that overflows. */
 GLPCORE_API glpcore_status glpcore_project_rows(void *x, glpcore_dtype dtype, size_t n_rows,

@@ -706,7 +706,8 @@ static void test_entries(void) {
     CHECK(glpcore_kv_at(file, i, &kv) == GLPCORE_INVALID);
     CHECK(glpcore_kv_at(file, SIZE_MAX, &kv) == GLPCORE_INVALID);
     CHECK(glpcore_kv_find(file, "glp.mode", 8, &kv) == GLPCORE_OK);
-    CHECK(kv.type == 8 && kv.value_size == 15 && memcmp(kv.value, "\7\0\0\0\0\0\0\0project", 15) == 0);
+    CHECK(kv.type == 8 && kv.value_size == 15);
+    CHECK(memcmp(kv.value, "\7\0\0\0\0\0\0\0project", 15) == 0);
     CHECK(glpcore_kv_find(file, "glp.mode", 7, &kv) == GLPCORE_INVALID);
     CHECK(glpcore_kv_find(file, "glp.mode", 9, &kv) == GLPCORE_INVALID);
     CHECK(glpcore_kv_find(file, "", 0, &kv) == GLPCORE_INVALID);

@@ -10,8 +10,7 @@
 
 static long passed, failed;
 
-static void check(int ok, const char *what, size_t n)
-{
+static void check(int ok, const char *what, size_t n) {
     if (ok) {
         passed++;
     } else {
@@ -25,14 +24,12 @@ typedef struct work {
     int sum;
 } work;
 
-static void count(void *context, size_t index)
-{
+static void count(void *context, size_t index) {
     work *w = context;
     w->runs[index]++; /* each index belongs to one task, so this is no race */
 }
 
-static void test_tasks(void)
-{
+static void test_tasks(void) {
     static const size_t sizes[] = {0, 1, 2, 3, 7, 64, 1000};
     size_t threads, s, i, round;
 
@@ -65,14 +62,12 @@ typedef struct caller {
     int wrong;
 } caller;
 
-static void fill(float *x, size_t n)
-{
+static void fill(float *x, size_t n) {
     size_t i;
     for (i = 0; i < n; i++) x[i] = (float)((i * 2654435761u) % 1000) / 500.0f - 1.0f;
 }
 
-static void *call(void *argument)
-{
+static void *call(void *argument) {
     caller *c = argument;
     float *x = malloc(sizeof(float) * ROWS * N_EMBD);
     int i;
@@ -85,8 +80,7 @@ static void *call(void *argument)
     return NULL;
 }
 
-static void test_callers(void)
-{
+static void test_callers(void) {
     float *expected = malloc(sizeof(float) * ROWS * N_EMBD), v[N_EMBD];
     caller callers[CALLERS];
     pthread_t threads[CALLERS];
@@ -110,8 +104,7 @@ static void test_callers(void)
     free(expected);
 }
 
-static void test_arguments(void)
-{
+static void test_arguments(void) {
     glpcore_pool *pool = (glpcore_pool *)&passed;
     check(glpcore_pool_create(0, &pool) == GLPCORE_INVALID && pool == NULL, "no thread", 0);
     check(glpcore_pool_create(1025, &pool) == GLPCORE_INVALID && pool == NULL, "too many", 1025);
@@ -121,8 +114,7 @@ static void test_arguments(void)
     glpcore_pool_free(NULL);
 }
 
-int main(void)
-{
+int main(void) {
     test_arguments();
     test_tasks();
     test_callers();

@@ -25,8 +25,7 @@
 
 static long n_passed, n_failed;
 
-static void check(int condition, const char *format, ...)
-{
+static void check(int condition, const char *format, ...) {
     va_list arguments;
 
     if (condition) {
@@ -44,37 +43,32 @@ static void check(int condition, const char *format, ...)
 
 /* ---- Bits, random numbers, memory ----------------------------------------------------------- */
 
-static uint32_t bits_of(float value)
-{
+static uint32_t bits_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, 4);
     return bits;
 }
 
-static float float_of(uint32_t bits)
-{
+static float float_of(uint32_t bits) {
     float value;
     memcpy(&value, &bits, 4);
     return value;
 }
 
-static int is_nan32(uint32_t bits)
-{
+static int is_nan32(uint32_t bits) {
     return (bits & 0x7fffffff) > 0x7f800000;
 }
 
 static uint64_t random_state = 20240607;
 
-static uint64_t random64(void)
-{
+static uint64_t random64(void) {
     uint64_t z = random_state += 0x9e3779b97f4a7c15;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
     z = (z ^ z >> 27) * 0x94d049bb133111eb;
     return z ^ z >> 31;
 }
 
-static size_t below(size_t n)
-{
+static size_t below(size_t n) {
     return (size_t)(random64() % n);
 }
 
@@ -83,8 +77,7 @@ static double uniform(void) /* -1 .. 1 */
     return (double)(random64() >> 11) * 0x1p-52 - 1;
 }
 
-static double gaussian(void)
-{
+static double gaussian(void) {
     double sum = 0;
     int i;
     for (i = 0; i < 6; i++) {
@@ -94,8 +87,7 @@ static double gaussian(void)
 }
 
 /* `size` bytes that end where an unmapped page begins, or that begin where one ends. */
-static void *guarded(size_t size, int at_end)
-{
+static void *guarded(size_t size, int at_end) {
 #if defined(_WIN32)
     (void)at_end;
     return calloc(1, size + 1);
@@ -112,8 +104,7 @@ static void *guarded(size_t size, int at_end)
 }
 
 /* What guarded(size, at_end) returned. */
-static void guarded_free(void *memory, size_t size, int at_end)
-{
+static void guarded_free(void *memory, size_t size, int at_end) {
 #if defined(_WIN32)
     (void)size;
     (void)at_end;
@@ -125,8 +116,7 @@ static void guarded_free(void *memory, size_t size, int at_end)
 }
 
 /* A pointer that faults when it is read. */
-static void *untouchable(void)
-{
+static void *untouchable(void) {
 #if defined(_WIN32)
     return (void *)(uintptr_t)64;
 #else
@@ -143,14 +133,12 @@ static void *untouchable(void)
 static const glpcore_dtype dtypes[3] = {GLPCORE_F32, GLPCORE_F16, GLPCORE_BF16};
 static const char *const dtype_names[4] = {"?", "f32", "f16", "bf16"};
 
-static size_t size_of(glpcore_dtype dtype)
-{
+static size_t size_of(glpcore_dtype dtype) {
     return dtype == GLPCORE_F32 ? 4 : 2;
 }
 
 /* The value of a 16-bit pattern from the definition of the format. */
-static double decode(glpcore_dtype dtype, uint16_t half)
-{
+static double decode(glpcore_dtype dtype, uint16_t half) {
     int fraction_bits = dtype == GLPCORE_F16 ? 10 : 7, exponent_bits = 15 - fraction_bits;
     int bias = (1 << (exponent_bits - 1)) - 1;
     int exponent = half >> fraction_bits & ((1 << exponent_bits) - 1);
@@ -169,19 +157,16 @@ static double decode(glpcore_dtype dtype, uint16_t half)
 
 static double decoded[4][0x8000]; /* of the non-negative patterns, by dtype */
 
-static uint16_t infinity16(glpcore_dtype dtype)
-{
+static uint16_t infinity16(glpcore_dtype dtype) {
     return dtype == GLPCORE_F16 ? 0x7c00 : 0x7f80;
 }
 
-static int is_nan16(glpcore_dtype dtype, uint16_t half)
-{
+static int is_nan16(glpcore_dtype dtype, uint16_t half) {
     return (half & 0x7fff) > infinity16(dtype);
 }
 
 /* To nearest even by search among all values. */
-static uint16_t encode(glpcore_dtype dtype, float value)
-{
+static uint16_t encode(glpcore_dtype dtype, float value) {
     const double *table = decoded[dtype];
     double magnitude = fabs((double)value), next, middle;
     uint16_t low = 0, high = infinity16(dtype), sign = bits_of(value) >> 31 ? 0x8000 : 0;
@@ -209,8 +194,7 @@ static uint16_t encode(glpcore_dtype dtype, float value)
     return sign | low;
 }
 
-static float get(glpcore_dtype dtype, const void *row, size_t i)
-{
+static float get(glpcore_dtype dtype, const void *row, size_t i) {
     uint16_t half;
     float value;
 
@@ -222,8 +206,7 @@ static float get(glpcore_dtype dtype, const void *row, size_t i)
     return (float)decode(dtype, half);
 }
 
-static void put(glpcore_dtype dtype, void *row, size_t i, float value)
-{
+static void put(glpcore_dtype dtype, void *row, size_t i, float value) {
     uint16_t half;
 
     if (dtype == GLPCORE_F32) {
@@ -234,8 +217,7 @@ static void put(glpcore_dtype dtype, void *row, size_t i, float value)
     memcpy((char *)row + 2 * i, &half, 2);
 }
 
-static double oracle_dot(glpcore_dtype dtype, const void *row, const float *v, size_t n)
-{
+static double oracle_dot(glpcore_dtype dtype, const void *row, const float *v, size_t n) {
     volatile double t[16];
     size_t i;
     int l;
@@ -251,8 +233,7 @@ static double oracle_dot(glpcore_dtype dtype, const void *row, const float *v, s
            (((t[1] + t[9]) + (t[5] + t[13])) + ((t[3] + t[11]) + (t[7] + t[15])));
 }
 
-static int zero_vector(const float *v, size_t n)
-{
+static int zero_vector(const float *v, size_t n) {
     size_t i;
     for (i = 0; i < n; i++) {
         if (v[i] != 0) {
@@ -263,8 +244,7 @@ static int zero_vector(const float *v, size_t n)
 }
 
 static void oracle_project(glpcore_dtype dtype, void *row, const float *const *d,
-                           const double *alphas, size_t k, size_t n)
-{
+                           const double *alphas, size_t k, size_t n) {
     float *work = malloc((n + 1) * sizeof *work);
     double *dots = malloc((k + 1) * sizeof *dots);
     size_t i, j;
@@ -293,8 +273,7 @@ static void oracle_project(glpcore_dtype dtype, void *row, const float *const *d
     free(dots);
 }
 
-static void oracle_add(glpcore_dtype dtype, void *row, const float *v, double scale, size_t n)
-{
+static void oracle_add(glpcore_dtype dtype, void *row, const float *v, double scale, size_t n) {
     size_t i;
     for (i = 0; (float)scale != 0 && i < n; i++) {
         put(dtype, row, i, fmaf((float)scale, v[i], get(dtype, row, i)));
@@ -302,8 +281,7 @@ static void oracle_add(glpcore_dtype dtype, void *row, const float *v, double sc
 }
 
 /* Equal bits, but any NaN for any NaN. Returns n, or the first element that differs. */
-static size_t difference(glpcore_dtype dtype, const void *a, const void *b, size_t n)
-{
+static size_t difference(glpcore_dtype dtype, const void *a, const void *b, size_t n) {
     size_t i;
     for (i = 0; i < n; i++) {
         if (dtype == GLPCORE_F32) {
@@ -325,8 +303,7 @@ static size_t difference(glpcore_dtype dtype, const void *a, const void *b, size
     return n;
 }
 
-static int same(glpcore_dtype dtype, const void *a, const void *b, size_t n)
-{
+static int same(glpcore_dtype dtype, const void *a, const void *b, size_t n) {
     return difference(dtype, a, b, n) == n;
 }
 
@@ -336,8 +313,7 @@ static uint32_t paths[8];
 static size_t n_paths;
 
 /* Every set of features that this processor can be reduced to. */
-static void find_paths(void)
-{
+static void find_paths(void) {
     uint32_t cpu = glpcore_cpu() & (GLPCORE_CPU_AVX2 | GLPCORE_CPU_AVX512 |
                                     GLPCORE_CPU_AVX512BF16);
     paths[n_paths++] = 0;
@@ -354,8 +330,7 @@ static void find_paths(void)
 
 enum { PLAIN, MASSIVE, CANCELLING, SUBNORMAL, BITS, SPECIAL, N_KINDS };
 
-static void fill_row(glpcore_dtype dtype, void *row, size_t n, int kind)
-{
+static void fill_row(glpcore_dtype dtype, void *row, size_t n, int kind) {
     size_t i, at = below(n ? n : 1);
 
     for (i = 0; i < n; i++) {
@@ -381,8 +356,7 @@ static void fill_row(glpcore_dtype dtype, void *row, size_t n, int kind)
     }
 }
 
-static void fill_vector(float *v, size_t n, int unit)
-{
+static void fill_vector(float *v, size_t n, int unit) {
     double norm = 0;
     size_t i;
 
@@ -398,8 +372,7 @@ static void fill_vector(float *v, size_t n, int unit)
 /* ---- Every shape and place ------------------------------------------------------------------ */
 
 static void test_shape(glpcore_dtype dtype, size_t n, size_t n_rows, size_t gap, size_t shift,
-                       int at_end)
-{
+                       int at_end) {
     static const double scales[8] = {1, 0.35, -1.7, 2, 1e-3, 1e30, 0.1, 1};
     size_t stride = n + gap, size = size_of(dtype);
     size_t extent = ((n_rows - 1) * stride + n) * size;
@@ -455,8 +428,7 @@ static void test_shape(glpcore_dtype dtype, size_t n, size_t n_rows, size_t gap,
     free(expected);
 }
 
-static void test_shapes(void)
-{
+static void test_shapes(void) {
     static const size_t more[] = {576, 896, 2048, 4096, 4097};
     static const size_t counts[] = {1, 2, 3, 5};
     static const size_t gaps[] = {0, 1, 13};
@@ -483,8 +455,7 @@ typedef struct crew {
 } crew;
 
 static void run_backwards(void *self, void (*task)(void *context, size_t index), void *context,
-                          size_t n_tasks)
-{
+                          size_t n_tasks) {
     crew *c = self;
     c->most = n_tasks > c->most ? n_tasks : c->most;
     while (n_tasks-- > 0) {
@@ -492,8 +463,7 @@ static void run_backwards(void *self, void (*task)(void *context, size_t index),
     }
 }
 
-static void test_batches(void)
-{
+static void test_batches(void) {
     const size_t n = 4097, n_rows = 331, stride = 4100;
     size_t t, path, row, threads;
     float *v = malloc(n * 4);
@@ -553,8 +523,7 @@ static void test_batches(void)
 
 /* ---- Zeros, NaN and infinities -------------------------------------------------------------- */
 
-static void test_zeros(void)
-{
+static void test_zeros(void) {
     const size_t n = 83, n_rows = 6;
     size_t t, path, i;
     float v[83], w[83];
@@ -648,8 +617,7 @@ static void test_zeros(void)
     }
 }
 
-static void test_isolation(void)
-{
+static void test_isolation(void) {
     const size_t n = 77, n_rows = 7;
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     size_t t, path, victim, b, row, i;
@@ -711,8 +679,7 @@ typedef struct twofold {
     double high, low;
 } twofold;
 
-static twofold twofold_add(twofold sum, double term)
-{
+static twofold twofold_add(twofold sum, double term) {
     volatile double s = sum.high + term, b = s - sum.high;
     volatile double error = (sum.high - (s - b)) + (term - b);
     twofold result;
@@ -722,8 +689,7 @@ static twofold twofold_add(twofold sum, double term)
 }
 
 static twofold twofold_dot(glpcore_dtype dtype, const void *x, const float *v, size_t n,
-                           double *magnitude)
-{
+                           double *magnitude) {
     twofold sum = {0, 0};
     size_t i;
 
@@ -736,8 +702,7 @@ static twofold twofold_dot(glpcore_dtype dtype, const void *x, const float *v, s
     return sum;
 }
 
-static double spacing16(glpcore_dtype dtype, double value)
-{
+static double spacing16(glpcore_dtype dtype, double value) {
     int exponent, bits = dtype == GLPCORE_F16 ? 11 : 8, least = dtype == GLPCORE_F16 ? -24 : -133;
     frexp(value, &exponent);
     return ldexp(1, exponent - bits > least ? exponent - bits : least);
@@ -745,8 +710,7 @@ static double spacing16(glpcore_dtype dtype, double value)
 
 /* |x' - (x - s v)| in about 106 bits, element by element. */
 static void check_bound(glpcore_dtype dtype, const void *x, const void *y, const float *v,
-                        double scale, size_t n, const char *what)
-{
+                        double scale, size_t n, const char *what) {
     const double u = 0x1p-24;
     double magnitude, s, s_low;
     twofold c = twofold_dot(dtype, x, v, n, &magnitude);
@@ -778,8 +742,7 @@ static void check_bound(glpcore_dtype dtype, const void *x, const void *y, const
           dtype_names[dtype]);
 }
 
-static void test_bounds(void)
-{
+static void test_bounds(void) {
     static const size_t sizes[] = {1, 16, 17, 100, 896, 4096};
     size_t t, path, s, i;
     int kind, round;
@@ -865,23 +828,20 @@ static void test_bounds(void)
 
 /* ---- One rounding --------------------------------------------------------------------------- */
 
-static float random_float(int exponent_low, int exponent_high)
-{
+static float random_float(int exponent_low, int exponent_high) {
     double m = 1 + (double)(random64() >> 12) * 0x1p-52;
     int e = exponent_low + (int)below((size_t)(exponent_high - exponent_low + 1));
     return (float)(ldexp(m, e) * (random64() & 1 ? 1 : -1));
 }
 
 /* A float32 with few bits set, so that products and sums meet in ties. */
-static float sparse_float(int exponent)
-{
+static float sparse_float(int exponent) {
     double m = 1;
     m += (random64() & 1 ? 1 : -1) * ldexp(1, -1 - (int)below(23));
     return (float)(ldexp(m, exponent) * (random64() & 1 ? 1 : -1));
 }
 
-static void test_fma(void)
-{
+static void test_fma(void) {
     enum { N = 512, N_CALLS = 6000 };
     static float v[N], x[N], incoming[N];
     size_t path, i;
@@ -952,8 +912,7 @@ static void test_fma(void)
 }
 
 /* Every 16-bit pattern, in and out, and around every tie between two of them. */
-static void test_halves(void)
-{
+static void test_halves(void) {
     enum { ALL = 0x10000 };
     static uint16_t x[ALL], y[ALL];
     static float v[ALL];
@@ -1009,8 +968,7 @@ static void test_halves(void)
 }
 
 /* A NaN whose fraction the rounding would carry out of, into a zero or an infinity. */
-static void test_nan_payloads(void)
-{
+static void test_nan_payloads(void) {
     static const uint32_t nans[] = {0x7fffffff, 0xffffffff, 0x7fff8000, 0x7fc00001, 0x7f800001,
                                     0xff800001, 0x7fbfffff, 0xffffe000};
     enum { N = 37 };
@@ -1043,8 +1001,7 @@ static void test_nan_payloads(void)
 
 /* Products over sixty octaves that cancel in pairs: nearly all that is left of the sum is what the
  * order of the additions makes of it. Ordinary data hides a wrong order behind float32. */
-static void test_order(void)
-{
+static void test_order(void) {
     static const size_t sizes[] = {2, 7, 16, 17, 23, 31, 32, 33, 48, 64, 100, 255, 577, 896, 4097};
     size_t t, s, path, i, row;
     int round;
@@ -1112,8 +1069,7 @@ static void test_order(void)
 
 /* ---- Rank k ---------------------------------------------------------------------------------- */
 
-static void test_ranks(void)
-{
+static void test_ranks(void) {
     static const size_t ranks[] = {1, 2, 3, 4, 8, 17, 255, 256};
     static const size_t sizes[] = {1, 5, 15, 16, 17, 33, 70, 256, 257, 530, 1025};
     size_t t, r, s, j, row, path;
@@ -1178,8 +1134,7 @@ static void test_ranks(void)
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-static void test_arguments(void)
-{
+static void test_arguments(void) {
     static float x[64], v[16], before[64];
     static const float *d[257];
     static double alphas[257];
@@ -1246,8 +1201,7 @@ static void test_arguments(void)
     check(x[0] == -2.5f, "both coefficients come from the incoming row");
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     int subset = argc > 1 && strcmp(argv[1], "subset") == 0;
     int half;
 

@@ -9,8 +9,7 @@
 
 static long passed, failed;
 
-static void check(int ok, const char *what, size_t n)
-{
+static void check(int ok, const char *what, size_t n) {
     if (ok) {
         passed++;
     } else {
@@ -19,14 +18,12 @@ static void check(int ok, const char *what, size_t n)
     }
 }
 
-static void hex_of(const unsigned char digest[32], char hex[65])
-{
+static void hex_of(const unsigned char digest[32], char hex[65]) {
     int i;
     for (i = 0; i < 32; i++) sprintf(hex + 2 * i, "%02x", digest[i]);
 }
 
-static void digest_of(uint32_t cpu, const unsigned char *data, size_t size, unsigned char out[32])
-{
+static void digest_of(uint32_t cpu, const unsigned char *data, size_t size, unsigned char out[32]) {
     glpcore_sha256 hash;
     glpcore_sha256_init_on(&hash, cpu);
     glpcore_sha256_update(&hash, data, size);
@@ -54,8 +51,7 @@ static const struct {
 static const char all_lengths[] =
     "7d917fbd2cf49ddff9ad0a8706bba32d204e92e71d2e369c5a03d6af29278c9f";
 
-static void test_path(uint32_t cpu, const unsigned char *data)
-{
+static void test_path(uint32_t cpu, const unsigned char *data) {
     glpcore_sha256 hash, outer;
     unsigned char digest[32], whole[32];
     char hex[65];
@@ -103,8 +99,7 @@ static void test_path(uint32_t cpu, const unsigned char *data)
     }
 }
 
-int main(void)
-{
+int main(void) {
     const size_t most = 1048577;
     unsigned char *data = malloc(most);
     size_t i;
