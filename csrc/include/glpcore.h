@@ -356,8 +356,9 @@ typedef struct glpcore_strength {
 
 /* alpha(layer, j) = alpha x dir_scales[j] x layer_scales[layer], in float64, left to right. alpha
  * is the explicit one; else glp.alpha_default when adoptable; else the fallback; else
- * GLPCORE_REFUSED (alpha-missing). *adopted (may be NULL) is 1 when alpha_default was used. strength NULL states
- * nothing. GLPCORE_INVALID for a layer or j the vector lacks, or a NaN or infinite strength. */
+ * GLPCORE_REFUSED (alpha-missing). *adopted (may be NULL) is 1 when alpha_default was used.
+ * strength NULL states nothing. GLPCORE_INVALID for a layer or j the vector lacks, or a strength
+ * that is NaN or infinite, or becomes so with the scales. */
 GLPCORE_API glpcore_status glpcore_alpha(const glpcore_vector *vector, uint32_t layer, uint32_t j,
                                          const glpcore_strength *strength, double *alpha,
                                          int *adopted, char *message, size_t message_size);
@@ -365,8 +366,8 @@ GLPCORE_API glpcore_status glpcore_alpha(const glpcore_vector *vector, uint32_t 
 /* Fills a dense table of n_rows x n_embd float32, row = layer (step - 1 with per-execution-step);
  * rows that are not steered are zero, which projects nothing. Refuses rank > 1 (rank), and
  * per-layer strengths (scales) unless `alphas` (n_rows doubles) is given: it gets the strength of
- * every row, 0 where nothing is steered. n_embd must be the vector's, and n_rows reach its last layer
- * (GLPCORE_INVALID). On any failure the table and the strengths are all zero. */
+ * every row, 0 where nothing is steered. n_embd must be the vector's, and n_rows reach its last
+ * layer (GLPCORE_INVALID). On any failure the table and the strengths are all zero. */
 GLPCORE_API glpcore_status glpcore_fill_dense(const glpcore_vector *vector, float *table,
                                               size_t n_rows, size_t n_embd,
                                               const glpcore_strength *strength, double *alphas,
