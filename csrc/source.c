@@ -29,7 +29,8 @@ static const char *reason(int system_errno) {
         case ENFILE: return " (too many open files)";
         case ENOMEM: return " (out of memory)";
         case EIO: return " (input/output error)";
-        default: return " (see the error number)";
+        case EINVAL: return ""; /* ours, and the advice says it all */
+        default: return " (the system gives another reason: see errno)";
     }
 }
 

@@ -199,10 +199,14 @@ static glpcore_status choose_strength(const glpcore_vector *vector,
     } else if (strength.has_fallback) {
         *alpha = strength.fallback;
     } else {
+        const int declared =
+            vector->file->values[GLPCORE_KEY_ALPHA_DEFAULT].state == GLPCORE_PRESENT;
         return glpcore_fail(GLPCORE_REFUSED, message, message_size,
-                            "Pass alpha or a fallback: the file's may not be adopted. "
-                            "alpha_default counts only at the hook point that was named and is "
-                            "the file's. [alpha-missing]");
+                            declared ? "Pass alpha or a fallback: the file's may not be adopted. "
+                                       "alpha_default counts only at the hook point that was "
+                                       "named and is the file's. [alpha-missing]"
+                                     : "Pass alpha or a fallback: the file declares no strength. "
+                                       "[alpha-missing]");
     }
     return GLPCORE_OK;
 }

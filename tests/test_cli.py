@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -752,3 +753,57 @@ def test_info_of_a_huge_model_is_quick(tmp_path):
     assert process.returncode == 1
     assert b"did you pass the model?" in process.stderr
     assert program("check", path, "--json").stdout.count(b"too-big") == 1
+
+
+# ---- Flags together ------------------------------------------------------------------------------
+
+FLAGS = {
+    "mode": ("--mode", "add"),
+    "hook": ("--hook", RESIDUAL),
+    "n_embd": ("--n-embd", "8"),
+    "n_layers": ("--n-layers", "4"),
+    "base": ("--base", "Tiny 1B"),
+    "slash": ("--base", "org/"),
+    "revision": ("--base-revision", "main"),
+    "structure": ("--structure", "per-execution-step"),
+    "allow hook": ("--allow-hook-mismatch",),
+    "allow base": ("--allow-base-mismatch",),
+    "renormalise": ("--renormalise",),
+    "json": ("--json",),
+}
+
+
+@pytest.mark.parametrize("first", FLAGS)
+@pytest.mark.parametrize("second", FLAGS)
+def test_every_pair_of_flags_has_an_ordinary_answer(fine, first, second):
+    answer = run_cli("check", fine, *FLAGS[first], *FLAGS[second])
+    names = {first, second}
+    usage = names >= {"mode", "renormalise"} or ("slash" in names and second != "base")
+    assert answer.status in ((64,) if usage else (0, 1)), answer
+    assert "internal error" not in answer.err
+    if usage:
+        assert "error: " in answer.err
+        assert answer.out == ""
+
+
+@pytest.mark.parametrize("flag", ["--base", "--base-revision"])
+@pytest.mark.parametrize("text", ["", " "])
+def test_an_empty_name_is_a_usage_error(fine, flag, text):
+    answer = run_cli("check", fine, flag, text)
+    assert (answer.status, answer.out) == (64, "")
+    assert "it is empty" in answer.err
+
+
+@pytest.mark.parametrize("kind", ["f32", "npy"])
+def test_pack_from_standard_input(tmp_path, kind):
+    rows = np.array(ROWS, np.float32)
+    data = io.BytesIO()
+    np.save(data, rows)
+    stdin = data.getvalue() if kind == "npy" else rows.tobytes()
+    out = tmp_path / "o.gguf"
+    shape = () if kind == "npy" else ("--n-embd", "8")
+    answer = run_cli("pack", "-", out, "--hook", FFN, "--base-model", "Tiny 1B", *shape,
+                     stdin=stdin)  # fmt: skip
+    assert answer.status == 0, answer
+    with glpcore.open(out) as file:
+        assert file.layers == (1, 2)

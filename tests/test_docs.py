@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import test_container
 import test_meaning
 
@@ -101,3 +105,19 @@ def test_links_lead_somewhere():
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
             assert (path.parent / target).exists(), f"{path.name} -> {target}"
+
+
+def test_the_c_snippet_compiles(tmp_path):
+    code = re.search(r"```c\n(.*?)```", README, flags=re.S)
+    assert code is not None
+    source = tmp_path / "snippet.c"
+    source.write_text(f"#include <glpcore.h>\n#include <string.h>\n{code[1]}")
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    if shutil.which(compiler[0]) is None:
+        pytest.skip("no C compiler")
+    done = subprocess.run(
+        [*compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+         f"-I{ROOT}/csrc/include", str(source)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

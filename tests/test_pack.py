@@ -545,3 +545,47 @@ def test_real_vector(real_vector, out, target, code):
     with pytest.raises(glpcore.RefusedError) as caught:
         glpcore.load(out, **stated)
     assert [f.code for f in caught.value.findings if f.severity == "refusal"] == [code]
+
+
+# ---- Where it cannot be written ------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+@pytest.mark.parametrize("force", [False, True])
+def test_a_pipe_is_never_replaced(out, force):
+    os.mkfifo(out)
+    with pytest.raises(OSError, match="Not a regular file; name another") as caught:
+        pack(out, units(8, (1,)), force=force)
+    assert caught.value.filename == str(out)
+    assert out.is_fifo()
+    assert os.listdir(out.parent) == [out.name]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_is_never_replaced(out, force):
+    out.mkdir()
+    with pytest.raises(IsADirectoryError, match="name a file in it") as caught:
+        pack(out, units(8, (1,)), force=force)
+    assert caught.value.filename == str(out)
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="create it first") as caught:
+        pack(tmp_path / "nowhere" / "o.gguf", units(8, (1,)))
+    assert caught.value.filename == str(tmp_path / "nowhere")
+
+
+def test_a_failure_names_the_file_that_was_asked_for(out, monkeypatch):
+    def fail(path, *rest):
+        raise OSError(30, "Read-only file system", path)
+
+    monkeypatch.setattr(_pack.os, "open", fail)
+    with pytest.raises(OSError, match="Read-only") as caught:
+        pack(out, units(8, (1,)))
+    assert caught.value.filename == str(out)
+    assert caught.value.errno == 30
+
+
+def test_an_empty_path():
+    with pytest.raises(ValueError, match="name the file to write"):
+        pack("", units(8, (1,)))

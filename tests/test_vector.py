@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import pickle
 import sys
 from pathlib import Path
 
@@ -389,3 +391,45 @@ def test_a_real_vector(real_vector):
     vec.project(x, 20, alpha=1)
     assert abs(x - exact).max() < 1e-6
     assert abs(x.astype("f8") @ want[20].astype("f8")).max() < 1e-5
+
+
+# ---- What is no argument -------------------------------------------------------------------------
+
+
+def sound_vector():
+    return glpcore.load(memoryview(gw.sound().build()), hook=gw.FFN)
+
+
+def test_a_bool_is_no_layer():
+    vec = sound_vector()
+    with pytest.raises(TypeError, match="layer must be an int, not bool"):
+        vec[True]
+    assert True not in vec
+    assert 1 in vec
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps], ids=lambda f: f.__name__)
+def test_no_copies(how):
+    vec = sound_vector()
+    with pytest.raises(TypeError, match="load it again"):
+        how(vec)
+    with pytest.raises(TypeError, match="open it again"):
+        how(vec.file)
+
+
+def test_a_number_beyond_float64():
+    x = states()
+    with pytest.raises(ValueError, match="scale must be finite"):
+        glpcore.project_rows(x, sound_vector()[1], 10**400)
+    with pytest.raises(ValueError, match="threads must be"):
+        glpcore.project_rows(x, sound_vector()[1], 1.0, threads=2**70)
+    assert (x == states()).all()
+
+
+def test_a_file_without_a_strength_says_so():
+    file = memoryview(gw.sound(keys={"glp.alpha_default": None}).build())
+    with pytest.raises(glpcore.RefusedError, match="declares no strength") as caught:
+        glpcore.load(file, hook=gw.FFN).alpha(1)
+    assert caught.value.code == "alpha-missing"
+    with pytest.raises(glpcore.RefusedError, match="may not be adopted"):
+        glpcore.load(memoryview(gw.sound().build())).alpha(1)

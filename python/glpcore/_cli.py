@@ -22,6 +22,7 @@ APPLICABLE, REFUSED, UNREADABLE, USAGE = 0, 1, 2, 64
 _INTERNAL, _INTERRUPTED = 70, 130
 _VERDICTS = {APPLICABLE: "applicable", REFUSED: "refused", UNREADABLE: "unreadable"}
 _NO_LIMIT = (1 << 64) - 1
+_MOST_ROWS = 1 << 30
 _STDIN = "-"
 
 
@@ -383,7 +384,7 @@ def _judged(
     name = "<stdin>" if source == _STDIN else source
     try:
         with _open(source, options) as file:
-            findings = judge(file)
+            findings = _judge_as_stated(judge, file)
             refused = any(finding.severity != "warning" for finding in findings)
             status = REFUSED if refused else APPLICABLE
             return _Outcome(name, status, findings, *say(file, findings))
@@ -394,6 +395,15 @@ def _judged(
     except MemoryError:
         message = "Free some memory, or pass a smaller file. There is not enough to read this one."
         return _Outcome(name, UNREADABLE, [Finding("io", "format", message)])
+
+
+def _judge_as_stated(judge: Callable[[File], list[Finding]], file: File) -> list[Finding]:
+    try:
+        return judge(file)
+    except GlpError:
+        raise
+    except ValueError as error:  # flags that each make sense, but not together
+        raise UsageError(str(error)) from None
 
 
 def _open(source: str, options: dict[str, Any]) -> File:
@@ -423,10 +433,13 @@ def _pack(arguments: argparse.Namespace, out: _Output, err: _Output) -> int:
     if hook is None:
         raise UsageError("pass --hook, or --meta with a component: a vector fits one hook point")
     n_embd = _agreed("--n-embd", arguments.n_embd, sidecar.n_embd)
-    if os.path.exists(arguments.out) and os.path.samefile(arguments.raw, arguments.out):
+    source: str | bytes = arguments.raw
+    if source == _STDIN:
+        source = _standard_input()
+    elif os.path.exists(arguments.out) and os.path.samefile(arguments.raw, arguments.out):
         raise UsageError("OUT is RAW: name another file to write")
     try:
-        rows = read_rows(arguments.raw, n_embd, sidecar.n_layers)
+        rows = read_rows(source, n_embd, sidecar.n_layers)
         chosen = _chosen(arguments.layers, len(rows))
         result = pack(
             arguments.out,
@@ -459,6 +472,16 @@ def _pack(arguments: argparse.Namespace, out: _Output, err: _Output) -> int:
     out.flush()
     _print_findings(result.path, result.findings, err)
     return APPLICABLE
+
+
+def _standard_input() -> bytes:
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None:
+        raise OSError("standard input is closed")
+    data: bytes = stream.read(_MOST_ROWS + 1)
+    if len(data) > _MOST_ROWS:
+        raise UsageError("standard input is larger than 1 GiB: did you pass the model?")
+    return data
 
 
 def _chosen(spans: list[tuple[int, int]] | None, n_rows: int) -> list[int] | None:
@@ -495,6 +518,12 @@ def _count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)
+
+
+def _word(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty")
+    return text
 
 
 def _finite_number(text: str) -> float:
@@ -610,8 +639,8 @@ def _add_check(commands: Any) -> None:
     add("--n-embd", type=_count, metavar="N", help="width of the stream that is steered")
     add("--n-layers", type=_count, metavar="N",
         help="layers of the model; its steps with --structure per-execution-step")  # fmt: skip
-    add("--base", metavar="NAME", help="the model's name")
-    add("--base-revision", metavar="R", help="the model's commit")
+    add("--base", type=_word, metavar="NAME", help="the model's name")
+    add("--base-revision", type=_word, metavar="R", help="the model's commit")
     add("--model", metavar="MODEL", help="a GGUF model or a config.json, for its architecture and "
         "what is not stated of width, layers and names")  # fmt: skip
     add("--structure", choices=("per-layer", "per-execution-step"), metavar="S",
@@ -632,7 +661,8 @@ def _add_pack(commands: Any) -> None:
         epilog=_PACK_EXAMPLES,
     )
     add = parser.add_argument
-    add("raw", metavar="RAW", help="a headerless .f32, or a .npy of shape (n_layers, n_embd)")
+    add("raw", metavar="RAW", help="a headerless .f32, or a .npy of shape (n_layers, n_embd); - is "
+        "standard input")  # fmt: skip
     add("out", metavar="OUT", help="the .gguf to write")
     add("--meta", metavar="SIDECAR.json", help="states the shape and the site of RAW")
     add("--n-embd", type=_count, metavar="N", help="width of the rows")
@@ -645,5 +675,5 @@ def _add_pack(commands: Any) -> None:
     add("--base-url", metavar="URL", help="its repository")
     add("--method", metavar="TEXT", help="how the directions were derived")
     add("--contrast", metavar="TEXT", help="what was contrasted; by default from the sidecar")
-    add("--force", action="store_true", help="replace OUT if it exists")
+    add("--force", action="store_true", help="replace OUT if it is a file or a link")
     parser.set_defaults(run=_pack, parser=parser)

@@ -105,6 +105,9 @@ cdef class File:
             if kind is None:
                 raise
 
+    def __reduce__(self):
+        raise TypeError("a File is an open file and cannot be copied: open it again")
+
     def __repr__(self):
         return f"<glpcore.File {self.name!r}{', closed' if self.closed else ''}>"
 

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import math
 import os
+import stat
 import struct
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -93,13 +94,13 @@ def pack(
     generator: by default this package; created: by default today's date (UTC).
 
     The file is written under a temporary name, read back and compared, and then takes its own name
-    in one step. FileExistsError when that exists and `force` is not set; RefusedError when the
+    in one step. FileExistsError when that exists and `force` is not set, which replaces a regular
+    file or a symbolic link (not what it leads to) and nothing else; RefusedError when the
     directions cannot make a vector; ValueError and TypeError for arguments that contradict this;
     OSError from the system.
     """
     target = os.fsdecode(path)
-    if not force and os.path.lexists(target):
-        raise _exists(target)
+    _check_target(target, force)
     _check_choice("hook", hook, HOOKS)
     _check_choice("mode", mode, ("project", "add"))
     _check_choice("structure", structure or "per-layer", ("per-layer", "per-execution-step"))
@@ -383,27 +384,54 @@ def _padding(size: int) -> bytes:
 
 
 def _exists(target: str) -> FileExistsError:
-    return FileExistsError(errno.EEXIST, "File exists; force would replace it", target)
+    return FileExistsError(errno.EEXIST, "File exists; pass force (--force) to replace it", target)
+
+
+def _check_target(target: str, force: bool) -> None:
+    """Whether the file can be written at all, before any work; pipes and devices never are."""
+    if not target:
+        raise ValueError("the path is empty: name the file to write")
+    folder = os.path.dirname(target) or os.curdir
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "No such folder; create it first", folder)
+    try:
+        mode = os.lstat(target).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "Is a directory; name a file in it", target)
+    if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
+        raise OSError(errno.EINVAL, "Not a regular file; name another", target)
+    if not force:
+        raise _exists(target)
 
 
 def _write(target: str, data: bytes, payloads: Payloads, force: bool) -> tuple[Finding, ...]:
     folder = os.path.dirname(target) or os.curdir
     temporary = os.path.join(folder, f".glpcore-{os.urandom(8).hex()}.tmp")
-    # With the mode that any new file gets: the system applies the umask.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
+        _write_through(temporary, data)
         findings = _read_back(temporary, data, payloads)
         _publish(temporary, target, force)
+    except OSError as error:
+        if error.filename not in (None, temporary):
+            raise
+        # The name that the caller knows.
+        raise OSError(error.errno, error.strerror, target) from None
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             os.unlink(temporary)
     _sync_folder(folder)
     return findings
+
+
+def _write_through(path: str, data: bytes) -> None:
+    # With the mode that any new file gets: the system applies the umask.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags, 0o666), "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def _read_back(path: str, data: bytes, payloads: Payloads) -> tuple[Finding, ...]:

@@ -77,6 +77,8 @@ cdef double _real(object value, str name) except? -1.0:
         number = PyFloat_AsDouble(value)
     except (TypeError, RuntimeError):
         raise TypeError(f"{name} must be a real number, not {type(value).__name__}") from None
+    except OverflowError:
+        raise ValueError(f"{name} must be finite: it does not fit a float64") from None
     if not isfinite(number):
         raise ValueError(f"{name} must be finite, not {number}")
     return number

@@ -71,43 +71,56 @@ def _contrast(*sides: object) -> str | None:
     return "_vs_".join(names) if len(names) == 2 and all(names) else None
 
 
-def read_rows(path: str, n_embd: int | None, n_layers: int | None) -> NDArray[Any]:
+def read_rows(source: str | bytes, n_embd: int | None, n_layers: int | None) -> NDArray[Any]:
     """The rows in a headerless `.f32` or a `.npy`, told apart by the magic: (n_layers, n_embd).
 
+    source: a path, whose file the array maps, or the bytes themselves.
     n_embd, n_layers: the shape, where it is stated; a `.npy` has its own, which it must then be.
-    The array maps the file. OSError when it cannot be read; FormatError when it is something else
-    or not of the shape stated; ValueError when nobody states the n_embd of a `.f32`.
+    OSError when it cannot be read; FormatError when it is something else or not of the shape
+    stated; ValueError when nobody states the n_embd of a `.f32`.
     """
     import numpy as np
 
-    require_regular(path)
-    with open(path, "rb") as stream:
-        magic = stream.read(6)
+    if isinstance(source, bytes):
+        magic, size = source[:6], len(source)
+    else:
+        require_regular(source)
+        with open(source, "rb") as stream:
+            magic, size = stream.read(6), os.path.getsize(source)
     if magic.startswith(b"GGUF"):
         raise fault(FormatError, "raw-shape", "Pass raw rows to pack. This is a GGUF file already.")
     if magic == b"\x93NUMPY":
-        rows = _read_npy(path)
+        rows = _read_npy(source)
         if n_embd not in (None, rows.shape[1]):
             raise _misshapen(rows, n_layers, n_embd)
     elif n_embd is None:
         raise ValueError("state n_embd, or pass the sidecar: a .f32 does not say its shape")
     else:
-        size, width = os.path.getsize(path), 4 * n_embd
+        width = 4 * n_embd
         if size == 0 or size % width:
             message = f"Correct n_embd or the file. {size} bytes are not rows of {n_embd} float32."
             raise fault(FormatError, "raw-size", message)
-        rows = np.memmap(path, "<f4", "r", shape=(size // width, n_embd))
+        if isinstance(source, bytes):
+            rows = np.frombuffer(source, "<f4").reshape(-1, n_embd)
+        else:
+            rows = np.memmap(source, "<f4", "r", shape=(size // width, n_embd))
     if n_layers not in (None, rows.shape[0]):
         raise _misshapen(rows, n_layers, n_embd)
     return rows
 
 
-def _read_npy(path: str) -> NDArray[Any]:
+def _read_npy(source: str | bytes) -> NDArray[Any]:
+    import io
+
     import numpy as np
 
     try:
         # A header is parsed, never run; arrays of objects are refused.
-        rows: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        rows: NDArray[Any] = (
+            np.load(io.BytesIO(source), allow_pickle=False)
+            if isinstance(source, bytes)
+            else np.load(source, mmap_mode="r", allow_pickle=False)
+        )
     except (ValueError, EOFError, SyntaxError) as error:
         message = f"Save the array again with numpy.save. {ascii(str(error))[1:-1]:.200}."
         raise fault(FormatError, "raw-shape", message) from None

@@ -43,7 +43,7 @@ cdef uint64_t _count(object value, str name) except? 0:
     except TypeError:
         raise TypeError(f"{name} must be an int, not {type(value).__name__}") from None
     if not 0 < value < 1 << 63:
-        raise ValueError(f"{name} must be a positive number, not {value}")
+        raise ValueError(f"{name} must be a positive number below 2**63, not {value}")
     return value
 
 

@@ -58,6 +58,8 @@ cdef object _import_numpy():
 
 cdef uint32_t _layer_number(object layer, str name) except? 0:
     """An int as a layer; what cannot be one is UINT32_MAX, which no file has."""
+    if isinstance(layer, bool):
+        raise TypeError(f"{name} must be an int, not bool")
     try:
         number = _index(layer)
     except TypeError:
@@ -123,6 +125,9 @@ cdef class Vector:
         glpcore_vector_free(self._handle)
         if self._handle is not NULL:
             self._file._hold(-1, 0)
+
+    def __reduce__(self):
+        raise TypeError("a Vector belongs to an open file and cannot be copied: load it again")
 
     def __repr__(self):
         return (f"<glpcore.Vector {self._file.name!r}: {self.mode} at {self.hook}, layers "
