@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,47 @@ def test_header_in_cpp(tmp_path):
         f"-I{ROOT}/csrc/include", source,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("seeds")
+    made = run(sys.executable, ROOT / "tests" / "fuzz" / "make_seeds.py", folder)
+    assert made.returncode == 0, made.stderr
+    return sorted(folder.iterdir())
+
+
+def test_every_kind_of_fault_in_64_bytes(objects, seeds, tmp_path):
+    """test_glp over a file for each kind of fault: the message in buffers of 0 to 64 bytes."""
+    flags, made = objects
+    target = tmp_path / "test_glp"
+    built = run(
+        *CC, *flags, f"-I{ROOT}/csrc/include", f"-I{ROOT}/csrc", ROOT / "tests/c/test_glp.c", *made,
+        "-lm", "-lpthread", "-o", target,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    done = run(target, *seeds, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def test_every_prefix_and_header_byte(seeds, tmp_path):
+    """Every prefix and every value of every header byte of a file, as tests/fuzz/sweep.c has it.
+
+    tools/heavy_checks.sh does the same for every family of files.
+    """
+    (sound,) = [seed for seed in seeds if seed.name == "sound.gguf"]
+    target = tmp_path / "sweep"
+    flags = [*SANITIZERS, f"-I{ROOT}/csrc/include"]
+    files = [ROOT / "tests/fuzz/fuzz_open.c", ROOT / "tests/fuzz/sweep.c"]
+    wrap = "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free"
+    built = run(
+        *CC, "-std=c99", "-DSWEEP_WRAP", *flags, *SOURCES, *files, "-lm", "-lpthread", wrap, "-o",
+        target,
+    )  # fmt: skip
+    if built.returncode != 0:
+        pytest.skip(f"{CC[0]} has no sanitizers, or its linker no --wrap")
+    done = run(target, sound)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    counts = re.search(r"(\d+) passed, 0 failed", done.stdout)
+    assert counts, done.stdout
+    assert int(counts[1]) > 255 * 500
