@@ -671,19 +671,22 @@ static void check_alpha_name(judge *it, double alpha) {
 }
 
 const char *glpcore_parse_dir_scales(glpcore_text text, double *scales, size_t n) {
+    static const char *const wrong_count = "has not exactly one number for each direction";
     size_t count = 0;
     int is_last = 0;
     while (!is_last) {
         const glpcore_text field = next_field(&text, ',', &is_last);
         double value;
+        /* A text of megabytes need not be read to its end to be too long. */
+        if (count == n) return wrong_count;
         if (!glpcore_parse_double(field.data, field.size, &value)) {
             return "is not a list of plain decimal numbers";
         }
         if (!glpcore_finite_f64(&value)) return "has a number that is not finite";
-        if (count < n && scales != NULL) scales[count] = value;
+        if (scales != NULL) scales[count] = value;
         count++;
     }
-    return count == n ? NULL : "has not exactly one number for each direction";
+    return count == n ? NULL : wrong_count;
 }
 
 const char *glpcore_parse_layer_scales(glpcore_text text, const uint32_t *layers, double *scales,
