@@ -20,6 +20,16 @@ int glpcore_all_zero(const float *v, size_t n) {
     return 1;
 }
 
+static int project_all_finite(const float *v, size_t n) {
+    uint32_t bad = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        bad |= (glpcore_float_bits(v[i]) & 0x7f800000) == 0x7f800000;
+    }
+    return !bad;
+}
+
 static float project_float_of(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
@@ -279,10 +289,6 @@ static int project_aligned(const void *pointer, size_t size) {
     return (uintptr_t)pointer % size == 0;
 }
 
-static int project_is_zero(double scale) {
-    return glpcore_double_bits(scale) << 1 == 0;
-}
-
 /* Fills *rows but for its vectors. */
 static glpcore_status project_check(glpcore_rows *rows, void *x, glpcore_dtype dtype,
                                     size_t n_rows, size_t n_embd, size_t row_stride,
@@ -308,13 +314,22 @@ static glpcore_status project_check(glpcore_rows *rows, void *x, glpcore_dtype d
     return GLPCORE_OK;
 }
 
-glpcore_status glpcore_project_rows_k_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
-                                         size_t n_embd, size_t row_stride, const float *const *d,
-                                         const double *alphas, size_t k,
-                                         const glpcore_executor *executor) {
+/* Whether a term with this scale could change a bit of any x. */
+static int project_counts(unsigned flags, double scale) {
+    if (flags & GLPCORE_ROWS_ADD) {
+        return glpcore_float_bits((float)scale) << 1 != 0;
+    }
+    return glpcore_double_bits(scale) << 1 != 0;
+}
+
+glpcore_status glpcore_rows_run(uint32_t cpu, unsigned flags, void *x, glpcore_dtype dtype,
+                                size_t n_rows, size_t n_embd, size_t row_stride,
+                                const float *const *d, const double *scales, size_t k,
+                                const glpcore_executor *executor) {
+    const glpcore_kernels *kernels = project_kernels_for(cpu);
     glpcore_rows rows;
     const float *active[GLPCORE_MAX_RANK];
-    double scales[GLPCORE_MAX_RANK];
+    double factors[GLPCORE_MAX_RANK];
     glpcore_status status = project_check(&rows, x, dtype, n_rows, n_embd, row_stride, executor);
     size_t j;
 
@@ -324,7 +339,7 @@ glpcore_status glpcore_project_rows_k_on(uint32_t cpu, void *x, glpcore_dtype dt
     if (n_rows == 0 || k == 0) {
         return GLPCORE_OK;
     }
-    if (!d || !alphas) {
+    if (!d || !scales) {
         return GLPCORE_INVALID;
     }
     rows.k = 0;
@@ -332,43 +347,23 @@ glpcore_status glpcore_project_rows_k_on(uint32_t cpu, void *x, glpcore_dtype dt
         if (!d[j] || !project_aligned(d[j], sizeof(float))) {
             return GLPCORE_INVALID;
         }
-        active[rows.k] = d[j];
-        scales[rows.k] = alphas[j];
-        rows.k += !project_is_zero(alphas[j]);
+        if (project_counts(flags, scales[j])) {
+            active[rows.k] = d[j];
+            factors[rows.k++] = scales[j];
+        }
     }
-    if (rows.k > 0 && n_embd > 0) {
-        rows.d = active;
-        rows.scales = scales;
-        project_run(&rows, project_kernels_for(cpu)->project[dtype - 1], n_rows, executor);
+    if (rows.k == 0 || n_embd == 0) {
+        return GLPCORE_OK;
     }
-    return GLPCORE_OK;
-}
-
-glpcore_status glpcore_project_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
-                                       size_t n_embd, size_t row_stride, const float *v,
-                                       double scale, const glpcore_executor *executor) {
-    return glpcore_project_rows_k_on(cpu, x, dtype, n_rows, n_embd, row_stride, &v, &scale, 1,
-                                     executor);
-}
-
-glpcore_status glpcore_add_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
-                                   size_t n_embd, size_t row_stride, const float *v, double scale,
-                                   const glpcore_executor *executor) {
-    glpcore_rows rows;
-    glpcore_status status = project_check(&rows, x, dtype, n_rows, n_embd, row_stride, executor);
-
-    if (status != GLPCORE_OK || n_rows == 0) {
-        return status;
+    for (j = 0; flags & GLPCORE_ROWS_FINITE && j < rows.k; j++) {
+        if (!project_all_finite(active[j], n_embd)) {
+            return GLPCORE_REFUSED;
+        }
     }
-    if (!v || !project_aligned(v, sizeof *v)) {
-        return GLPCORE_INVALID;
-    }
-    if (glpcore_float_bits((float)scale) << 1 && n_embd > 0) {
-        rows.d = &v;
-        rows.scales = &scale;
-        rows.k = 1;
-        project_run(&rows, project_kernels_for(cpu)->add[dtype - 1], n_rows, executor);
-    }
+    rows.d = active;
+    rows.scales = factors;
+    project_run(&rows, (flags & GLPCORE_ROWS_ADD ? kernels->add : kernels->project)[dtype - 1],
+                n_rows, executor);
     return GLPCORE_OK;
 }
 
@@ -376,20 +371,20 @@ glpcore_status glpcore_project_rows_k(void *x, glpcore_dtype dtype, size_t n_row
                                       size_t row_stride, const float *const *d,
                                       const double *alphas, size_t k,
                                       const glpcore_executor *executor) {
-    return glpcore_project_rows_k_on(glpcore_cpu(), x, dtype, n_rows, n_embd, row_stride, d, alphas,
-                                     k, executor);
+    return glpcore_rows_run(glpcore_cpu(), 0, x, dtype, n_rows, n_embd, row_stride, d, alphas, k,
+                            executor);
 }
 
 glpcore_status glpcore_project_rows(void *x, glpcore_dtype dtype, size_t n_rows, size_t n_embd,
                                     size_t row_stride, const float *v, double scale,
                                     const glpcore_executor *executor) {
-    return glpcore_project_rows_on(glpcore_cpu(), x, dtype, n_rows, n_embd, row_stride, v, scale,
-                                   executor);
+    return glpcore_rows_run(glpcore_cpu(), 0, x, dtype, n_rows, n_embd, row_stride, &v, &scale, 1,
+                            executor);
 }
 
 glpcore_status glpcore_add_rows(void *x, glpcore_dtype dtype, size_t n_rows, size_t n_embd,
                                 size_t row_stride, const float *v, double scale,
                                 const glpcore_executor *executor) {
-    return glpcore_add_rows_on(glpcore_cpu(), x, dtype, n_rows, n_embd, row_stride, v, scale,
-                               executor);
+    return glpcore_rows_run(glpcore_cpu(), GLPCORE_ROWS_ADD, x, dtype, n_rows, n_embd, row_stride,
+                            &v, &scale, 1, executor);
 }

@@ -31,17 +31,16 @@ typedef struct glpcore_kernels {
 /* The best that `cpu` allows, or NULL. */
 const glpcore_kernels *glpcore_kernels_x86(uint32_t cpu);
 
-/* The public functions, with at most the instructions of `cpu` (a subset of glpcore_cpu()). */
-glpcore_status glpcore_project_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
-                                       size_t n_embd, size_t row_stride, const float *v,
-                                       double scale, const glpcore_executor *executor);
-glpcore_status glpcore_project_rows_k_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
-                                         size_t n_embd, size_t row_stride, const float *const *d,
-                                         const double *alphas, size_t k,
-                                         const glpcore_executor *executor);
-glpcore_status glpcore_add_rows_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
-                                   size_t n_embd, size_t row_stride, const float *v, double scale,
-                                   const glpcore_executor *executor);
+/* What a call does beyond projecting. */
+#define GLPCORE_ROWS_ADD 1u    /* x + scale * v; k is 1 */
+#define GLPCORE_ROWS_FINITE 2u /* GLPCORE_REFUSED, x untouched, when a vector holds NaN or Inf */
+
+/* Every public function of rows, with at most the instructions of `cpu` (a subset of
+ * glpcore_cpu()). */
+glpcore_status glpcore_rows_run(uint32_t cpu, unsigned flags, void *x, glpcore_dtype dtype,
+                                size_t n_rows, size_t n_embd, size_t row_stride,
+                                const float *const *d, const double *scales, size_t k,
+                                const glpcore_executor *executor);
 
 static inline uint32_t glpcore_float_bits(float value) {
     uint32_t bits;

@@ -41,6 +41,28 @@ static void check(int condition, const char *format, ...) {
     }
 }
 
+/* ---- The public functions, with at most the instructions of `cpu` ----------------------------- */
+
+static glpcore_status project_k_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
+                                   size_t n_embd, size_t stride, const float *const *d,
+                                   const double *alphas, size_t k,
+                                   const glpcore_executor *executor) {
+    return glpcore_rows_run(cpu, 0, x, dtype, n_rows, n_embd, stride, d, alphas, k, executor);
+}
+
+static glpcore_status project_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
+                                 size_t n_embd, size_t stride, const float *v, double scale,
+                                 const glpcore_executor *executor) {
+    return glpcore_rows_run(cpu, 0, x, dtype, n_rows, n_embd, stride, &v, &scale, 1, executor);
+}
+
+static glpcore_status add_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
+                             size_t n_embd, size_t stride, const float *v, double scale,
+                             const glpcore_executor *executor) {
+    return glpcore_rows_run(cpu, GLPCORE_ROWS_ADD, x, dtype, n_rows, n_embd, stride, &v, &scale, 1,
+                            executor);
+}
+
 /* ---- Bits, random numbers, memory ----------------------------------------------------------- */
 
 static uint32_t bits_of(float value) {
@@ -404,9 +426,9 @@ static void test_shape(glpcore_dtype dtype, size_t n, size_t n_rows, size_t gap,
         for (path = 0; path < n_paths; path++) {
             glpcore_status status;
             memcpy(x, incoming, extent);
-            status = add ? glpcore_add_rows_on(paths[path], x, dtype, n_rows, n, stride, v, scale,
+            status = add ? add_on(paths[path], x, dtype, n_rows, n, stride, v, scale,
                                                NULL)
-                         : glpcore_project_rows_on(paths[path], x, dtype, n_rows, n, stride, v,
+                         : project_on(paths[path], x, dtype, n_rows, n, stride, v,
                                                    scale, NULL);
             check(status == GLPCORE_OK, "status %d", status);
             for (row = 0; row < n_rows; row++) {
@@ -480,7 +502,7 @@ static void test_batches(void) {
         for (path = 0; path < n_paths; path++) {
             memcpy(one, incoming, extent);
             for (row = 0; row < n_rows; row++) {
-                glpcore_project_rows_on(paths[path], one + row * stride * size, dtype, 1, n, 0, v,
+                project_on(paths[path], one + row * stride * size, dtype, 1, n, 0, v,
                                         0.9, NULL);
             }
             for (threads = 0; threads <= 5; threads++) {
@@ -489,7 +511,7 @@ static void test_batches(void) {
 
                 c.executor.self = &c;
                 memcpy(many, incoming, extent);
-                glpcore_project_rows_on(paths[path], many, dtype, n_rows, n, stride, v, 0.9,
+                project_on(paths[path], many, dtype, n_rows, n, stride, v, 0.9,
                                         &c.executor);
                 check(same(dtype, one, many, extent / size), "batch of 1 and N differ, %s path %u",
                       dtype_names[dtype], (unsigned)paths[path]);
@@ -497,7 +519,7 @@ static void test_batches(void) {
                 if (threads > 0) {
                     check(glpcore_pool_create(threads, &pool) == GLPCORE_OK, "pool");
                     memcpy(many, incoming, extent);
-                    glpcore_project_rows_on(paths[path], many, dtype, n_rows, n, stride, v, 0.9,
+                    project_on(paths[path], many, dtype, n_rows, n, stride, v, 0.9,
                                             glpcore_pool_executor(pool));
                     check(same(dtype, one, many, extent / size), "%zu threads differ, %s path %u",
                           threads, dtype_names[dtype], (unsigned)paths[path]);
@@ -548,7 +570,7 @@ static void test_zeros(void) {
                 v[i] = below(2) ? 0.0f : float_of(0x80000000);
             }
             for (i = 0; i < 6; i++) {
-                glpcore_project_rows_on(on, x, dtype, n_rows, n, n, v, strengths[i], NULL);
+                project_on(on, x, dtype, n_rows, n, n, v, strengths[i], NULL);
                 check(memcmp(x, before, sizeof x) == 0, "zero v changed %s at scale %g, path %u",
                       dtype_names[dtype], strengths[i], (unsigned)on);
                 memcpy(x, before, sizeof x);
@@ -558,7 +580,7 @@ static void test_zeros(void) {
                 memset(w, 0, sizeof w);
                 w[i ? n - 1 : 0] = float_of(1);
                 put(dtype, x, i ? 0 : n - 1, INFINITY);
-                glpcore_project_rows_on(on, x, dtype, 1, n, n, w, 1, NULL);
+                project_on(on, x, dtype, 1, n, n, w, 1, NULL);
                 check(dtype == GLPCORE_F32 ? is_nan32(bits_of(get(dtype, x, 40)))
                                            : is_nan32(bits_of(get(dtype, x, 40))),
                       "0 * Inf with a v that is not zero, %s", dtype_names[dtype]);
@@ -567,15 +589,15 @@ static void test_zeros(void) {
             /* Scale 0 reads neither. */
             for (i = 0; i < 2; i++) {
                 double zero = i ? -0.0 : 0.0;
-                check(glpcore_project_rows_on(on, untouchable(), dtype, 9, 4096, 4096,
+                check(project_on(on, untouchable(), dtype, 9, 4096, 4096,
                                               untouchable(), zero, NULL) == GLPCORE_OK,
                       "scale 0");
-                check(glpcore_add_rows_on(on, untouchable(), dtype, 9, 4096, 4096, untouchable(),
+                check(add_on(on, untouchable(), dtype, 9, 4096, 4096, untouchable(),
                                           i ? -1e-60 : zero, NULL) == GLPCORE_OK,
                       "add of scale 0");
                 alphas[0] = alphas[1] = zero;
                 two[0] = two[1] = untouchable();
-                check(glpcore_project_rows_k_on(on, untouchable(), dtype, 9, 4096, 4096, two,
+                check(project_k_on(on, untouchable(), dtype, 9, 4096, 4096, two,
                                                 alphas, 2, NULL) == GLPCORE_OK,
                       "rank 2 of alphas 0");
                 /* A j that contributes nothing, beside one that does. */
@@ -583,16 +605,16 @@ static void test_zeros(void) {
                 alphas[i] = 0.5;
                 two[i] = w;
                 memcpy(x, before, sizeof x);
-                glpcore_project_rows_k_on(on, x, dtype, n_rows, n, n, two, alphas, 2, NULL);
+                project_k_on(on, x, dtype, n_rows, n, n, two, alphas, 2, NULL);
                 {
                     char y[sizeof x];
                     memcpy(y, before, sizeof y);
-                    glpcore_project_rows_on(on, y, dtype, n_rows, n, n, w, 0.5, NULL);
+                    project_on(on, y, dtype, n_rows, n, n, w, 0.5, NULL);
                     check(same(dtype, x, y, n_rows * n), "alpha 0 beside alpha 0.5");
                     two[1 - i] = v;
                     alphas[1 - i] = 7;
                     memcpy(x, before, sizeof x);
-                    glpcore_project_rows_k_on(on, x, dtype, n_rows, n, n, two, alphas, 2, NULL);
+                    project_k_on(on, x, dtype, n_rows, n, n, two, alphas, 2, NULL);
                     check(same(dtype, x, y, n_rows * n), "zero d beside another, %s path %u",
                           dtype_names[dtype], (unsigned)on);
                 }
@@ -608,10 +630,10 @@ static void test_zeros(void) {
                 put(dtype, before, i, (float)i);
             }
             memcpy(x, before, n * size);
-            glpcore_project_rows_on(on, x, dtype, 1, n, n, w, 1, NULL);
+            project_on(on, x, dtype, 1, n, n, w, 1, NULL);
             check(memcmp(x, before, n * size) == 0, "dot 0 changed -0, %s", dtype_names[dtype]);
             w[1] = 1;
-            glpcore_project_rows_on(on, x, dtype, 1, n, n, w, 1e-60, NULL);
+            project_on(on, x, dtype, 1, n, n, w, 1e-60, NULL);
             check(memcmp(x, before, n * size) == 0, "a = 0 changed -0, %s", dtype_names[dtype]);
         }
     }
@@ -644,7 +666,7 @@ static void test_isolation(void) {
                     for (row = 0; row < n_rows; row++) {
                         oracle_project(dtype, expected + row * n * size, &d, &one, 1, n);
                     }
-                    glpcore_project_rows_on(paths[path], x, dtype, n_rows, n, n, v, 1, NULL);
+                    project_on(paths[path], x, dtype, n_rows, n, n, v, 1, NULL);
                     check(difference(dtype, x, expected, n * n_rows) == n * n_rows,
                           "isolation, %s path %u row %zu", dtype_names[dtype],
                           (unsigned)paths[path], victim);
@@ -662,11 +684,11 @@ static void test_isolation(void) {
             }
             /* NaN in the strength or in v is the caller's, and comes out. */
             memcpy(x, clean, sizeof x);
-            glpcore_project_rows_on(paths[path], x, dtype, 1, n, n, v, NAN, NULL);
+            project_on(paths[path], x, dtype, 1, n, n, v, NAN, NULL);
             check(is_nan32(bits_of(get(dtype, x, 5))), "NaN scale");
             memcpy(x, clean, sizeof x);
             v[70] = NAN;
-            glpcore_project_rows_on(paths[path], x, dtype, 1, n, n, v, 1, NULL);
+            project_on(paths[path], x, dtype, 1, n, n, v, 1, NULL);
             check(is_nan32(bits_of(get(dtype, x, 5))), "NaN in v");
             v[70] = 0.1f;
         }
@@ -763,7 +785,7 @@ static void test_bounds(void) {
                     fill_row(dtype, x, n, kind);
                     fill_vector(v, n, 1);
                     memcpy(y, x, n * size);
-                    glpcore_project_rows_on(on, y, dtype, 1, n, n, v, scale, NULL);
+                    project_on(on, y, dtype, 1, n, n, v, scale, NULL);
                     check_bound(dtype, x, y, v, scale, n, "bound");
 
                     for (i = 0; i < n; i++) {
@@ -773,22 +795,22 @@ static void test_bounds(void) {
                     norm = sqrt(norm);
                     if (dtype == GLPCORE_F32 && kind != SUBNORMAL) {
                         memcpy(y, x, n * size);
-                        glpcore_project_rows_on(on, y, dtype, 1, n, n, v, 1, NULL);
+                        project_on(on, y, dtype, 1, n, n, v, 1, NULL);
                         rest = twofold_dot(dtype, y, v, n, &magnitude);
                         check(fabs(rest.high + rest.low) <= 4 * 0x1p-24 * norm,
                               "what is left along v: %g u |x|", fabs(rest.high) / norm * 0x1p24);
 
                         /* 1 twice is once; 2 twice is nothing; two strengths are one. */
                         memcpy(z, y, n * size);
-                        glpcore_project_rows_on(on, z, dtype, 1, n, n, v, 1, NULL);
+                        project_on(on, z, dtype, 1, n, n, v, 1, NULL);
                         for (i = 0, other = 0; i < n; i++) {
                             other = fmax(other, fabs((double)get(dtype, z, i) - get(dtype, y, i)));
                         }
                         check(other <= 8 * 0x1p-24 * norm, "scale 1 twice: %g u",
                               other / norm * 0x1p24);
                         memcpy(z, x, n * size);
-                        glpcore_project_rows_on(on, z, dtype, 1, n, n, v, 2, NULL);
-                        glpcore_project_rows_on(on, z, dtype, 1, n, n, v, 2, NULL);
+                        project_on(on, z, dtype, 1, n, n, v, 2, NULL);
+                        project_on(on, z, dtype, 1, n, n, v, 2, NULL);
                         for (i = 0, other = 0; i < n; i++) {
                             other = fmax(other, fabs((double)get(dtype, z, i) - get(dtype, x, i)));
                         }
@@ -796,9 +818,9 @@ static void test_bounds(void) {
                               other / norm * 0x1p24);
                         memcpy(z, x, n * size);
                         memcpy(y, x, n * size);
-                        glpcore_project_rows_on(on, z, dtype, 1, n, n, v, 0.3, NULL);
-                        glpcore_project_rows_on(on, z, dtype, 1, n, n, v, -0.8, NULL);
-                        glpcore_project_rows_on(on, y, dtype, 1, n, n, v, 0.3 - 0.8 + 0.3 * 0.8,
+                        project_on(on, z, dtype, 1, n, n, v, 0.3, NULL);
+                        project_on(on, z, dtype, 1, n, n, v, -0.8, NULL);
+                        project_on(on, y, dtype, 1, n, n, v, 0.3 - 0.8 + 0.3 * 0.8,
                                                 NULL);
                         for (i = 0, other = 0; i < n; i++) {
                             other = fmax(other, fabs((double)get(dtype, z, i) - get(dtype, y, i)));
@@ -811,8 +833,8 @@ static void test_bounds(void) {
                         }
                         memcpy(z, x, n * size);
                         memcpy(y, x, n * size);
-                        glpcore_project_rows_on(on, z, dtype, 1, n, n, w, 0.05, NULL);
-                        glpcore_project_rows_on(on, y, dtype, 1, n, n, v, 0.05 * 16, NULL);
+                        project_on(on, z, dtype, 1, n, n, w, 0.05, NULL);
+                        project_on(on, y, dtype, 1, n, n, v, 0.05 * 16, NULL);
                         check(difference(dtype, y, z, n) == n, "norm 4 at 0.05");
                     }
                     free(x);
@@ -849,7 +871,7 @@ static void test_fma(void) {
 
     for (path = 0; path < n_paths; path++) {
         float triple = 1 + 0x1p-23f, by = (1 - 0x1p-18f) * 0x1p-12f;
-        glpcore_add_rows_on(paths[path], &triple, GLPCORE_F32, 1, 1, 1, &by,
+        add_on(paths[path], &triple, GLPCORE_F32, 1, 1, 1, &by,
                             (1 + 0x1p-18) * 0x1p-12, NULL);
         check(triple == 0x1.000002p+0f, "the triple gives %a on path %u", (double)triple,
               (unsigned)paths[path]);
@@ -894,7 +916,7 @@ static void test_fma(void) {
                 }
             }
             memcpy(incoming, x, sizeof x);
-            glpcore_add_rows_on(paths[path], x, GLPCORE_F32, 1, N, N, v, a, NULL);
+            add_on(paths[path], x, GLPCORE_F32, 1, N, N, v, a, NULL);
             for (i = 0; i < N; i++) {
                 float expected = fmaf(a, v[i], incoming[i]);
                 total++;
@@ -926,7 +948,7 @@ static void test_halves(void) {
                 x[i] = (uint16_t)i;
                 v[i] = -0.0f;
             }
-            glpcore_add_rows_on(paths[path], x, dtype, 1, ALL, ALL, v, 1, NULL);
+            add_on(paths[path], x, dtype, 1, ALL, ALL, v, 1, NULL);
             for (i = 0; i < ALL; i++) {
                 check(is_nan16(dtype, (uint16_t)i) ? is_nan16(dtype, x[i]) : x[i] == i,
                       "%s %04zx comes back as %04x", dtype_names[dtype], i, x[i]);
@@ -936,7 +958,7 @@ static void test_halves(void) {
                 v[i] = (float)(decode(dtype, (uint16_t)i) * uniform());
                 v[i] = is_nan32(bits_of(v[i])) ? 1 : v[i];
             }
-            glpcore_add_rows_on(paths[path], x, dtype, 1, ALL, ALL, v, 0.37, NULL);
+            add_on(paths[path], x, dtype, 1, ALL, ALL, v, 0.37, NULL);
             oracle_add(dtype, y, v, 0.37, ALL);
             for (i = 0; i < ALL; i++) {
                 check(difference(dtype, &x[i], &y[i], 1) == 1, "%s %04zx: %04x, not %04x",
@@ -955,7 +977,7 @@ static void test_halves(void) {
                     v[i] = i & 0x8000 ? -v[i] : v[i];
                     x[i] = 0;
                 }
-                glpcore_add_rows_on(paths[path], x, dtype, 1, ALL, ALL, v, 1, NULL);
+                add_on(paths[path], x, dtype, 1, ALL, ALL, v, 1, NULL);
                 for (i = 0; i < ALL; i++) {
                     uint16_t expected = encode(dtype, v[i] == 0 ? 0.0f : v[i]);
                     check(x[i] == expected || (is_nan16(dtype, x[i]) && is_nan16(dtype, expected)),
@@ -986,7 +1008,7 @@ static void test_nan_payloads(void) {
                     memcpy(&v[i], &bits, 4); /* a float assignment may make it quiet */
                     put(dtype, x, i, 1);
                 }
-                glpcore_add_rows_on(paths[path], x, dtype, 1, N, N, v, 1, NULL);
+                add_on(paths[path], x, dtype, 1, N, N, v, 1, NULL);
                 for (i = 0; i < N; i++) {
                     int nan = is_nan32(bits_of(get(dtype, x, i)));
                     check(nan == (i % 3 != 0), "NaN %08x in v, %s element %zu path %u",
@@ -1050,7 +1072,7 @@ static void test_order(void) {
                         for (row = 0; row < 3; row++) {
                             oracle_project(dtype, expected + row * row_bytes, two, alphas, k, n);
                         }
-                        glpcore_project_rows_k_on(paths[path], x, dtype, 3, n, n, two, alphas, k,
+                        project_k_on(paths[path], x, dtype, 3, n, n, two, alphas, k,
                                                   NULL);
                         check(difference(dtype, x, expected, 3 * n) == 3 * n,
                               "order of summation, %s n %zu rank %zu path %u",
@@ -1103,7 +1125,7 @@ static void test_ranks(void) {
                 }
                 for (path = 0; path < n_paths; path++) {
                     memcpy(x, incoming, extent);
-                    check(glpcore_project_rows_k_on(paths[path], x, dtype, n_rows, n, stride, d,
+                    check(project_k_on(paths[path], x, dtype, n_rows, n, stride, d,
                                                     alphas, k, NULL) == GLPCORE_OK,
                           "rank %zu", k);
                     for (row = 0; row < n_rows; row++) {
@@ -1114,7 +1136,7 @@ static void test_ranks(void) {
                     }
                     if (k == 1) {
                         memcpy(expected, incoming, extent);
-                        glpcore_project_rows_on(paths[path], expected, dtype, n_rows, n, stride,
+                        project_on(paths[path], expected, dtype, n_rows, n, stride,
                                                 d[0], alphas[0], NULL);
                         check(memcmp(x, expected, extent) == 0, "rank 1 is not project_rows");
                     }
