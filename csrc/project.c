@@ -9,7 +9,7 @@
 /* Elements widened at a time: 1 KB of stack, and a multiple of the lanes. */
 #define PROJECT_CHUNK 256
 
-int glpcore_all_zero(const float *v, size_t n) {
+static int project_all_zero(const float *v, size_t n) {
     size_t i;
 
     for (i = 0; i < n; i++) {
@@ -28,6 +28,17 @@ static int project_all_finite(const float *v, size_t n) {
         bad |= (glpcore_float_bits(v[i]) & 0x7f800000) == 0x7f800000;
     }
     return !bad;
+}
+
+/* 0 * Inf must not appear: a v of zeros leaves even a row of infinities alone, whatever the scale. */
+glpcore_term glpcore_term_of_infinite(const glpcore_rows *rows, const float *v) {
+    if (project_all_zero(v, rows->n_embd)) {
+        return GLPCORE_TERM_NONE;
+    }
+    if (rows->finite_only && !project_all_finite(v, rows->n_embd)) {
+        return GLPCORE_TERM_REFUSED;
+    }
+    return GLPCORE_TERM_OTHER;
 }
 
 static float project_float_of(uint32_t bits) {
@@ -181,7 +192,7 @@ static void project_update(unsigned char *x, glpcore_dtype dtype, const float *c
     }
 }
 
-static void project_portable(const glpcore_rows *rows, size_t first, size_t n_rows) {
+static int project_portable(const glpcore_rows *rows, size_t first, size_t n_rows) {
     const float *d[GLPCORE_MAX_RANK];
     float factors[GLPCORE_MAX_RANK];
     unsigned char *x = rows->x + first * rows->row_bytes;
@@ -192,23 +203,29 @@ static void project_portable(const glpcore_rows *rows, size_t first, size_t n_ro
         for (j = 0; j < rows->k; j++) {
             const float *v = rows->d[j];
             double c = project_dot(x, rows->dtype, v, rows->n_embd);
+            glpcore_term term = glpcore_term_of(rows, rows->scales[j], c, v, &factors[k]);
 
+            if (term == GLPCORE_TERM_REFUSED) {
+                return 0;
+            }
             d[k] = v;
-            k += (size_t)glpcore_factor(rows->scales[j], c, v, rows->n_embd, &factors[k]);
+            k += term != GLPCORE_TERM_NONE;
         }
         if (k > 0) {
             project_update(x, rows->dtype, d, factors, k, rows->n_embd);
         }
     }
+    return 1;
 }
 
-static void project_add_portable(const glpcore_rows *rows, size_t first, size_t n_rows) {
+static int project_add_portable(const glpcore_rows *rows, size_t first, size_t n_rows) {
     unsigned char *x = rows->x + first * rows->row_bytes;
     float factor = (float)rows->scales[0];
 
     for (; n_rows > 0; n_rows--, x += rows->row_bytes) {
         project_update(x, rows->dtype, rows->d, &factor, 1, rows->n_embd);
     }
+    return 1;
 }
 
 static const glpcore_kernels project_portable_kernels = {
@@ -236,18 +253,21 @@ typedef struct project_cut {
     glpcore_rows_kernel *kernel;
     size_t n_rows;
     size_t n_tasks;
+    int accepted;
 } project_cut;
 
 /* The first n_rows % n_tasks tasks take one row more. A row is never cut: its sum has one order. */
 static void project_run_task(void *context, size_t index) {
-    const project_cut *cut = context;
+    project_cut *cut = context;
     size_t share = cut->n_rows / cut->n_tasks, extra = cut->n_rows % cut->n_tasks;
     size_t first = index * share + (index < extra ? index : extra);
-
-    cut->kernel(cut->rows, first, share + (index < extra));
+    int accepted = cut->kernel(cut->rows, first, share + (index < extra));
+    if (index == 0) { /* all tasks give the same answer */
+        cut->accepted = accepted;
+    }
 }
 
-static void project_run(const glpcore_rows *rows, glpcore_rows_kernel *kernel, size_t n_rows,
+static glpcore_status project_run(const glpcore_rows *rows, glpcore_rows_kernel *kernel, size_t n_rows,
                         const glpcore_executor *executor) {
     project_cut cut;
 
@@ -255,6 +275,7 @@ static void project_run(const glpcore_rows *rows, glpcore_rows_kernel *kernel, s
     cut.kernel = kernel;
     cut.n_rows = n_rows;
     cut.n_tasks = 1;
+    cut.accepted = 1;
     if (executor) {
         /* No overflow: the rows lie in memory. */
         size_t bytes = n_rows * rows->n_embd * project_size_of(rows->dtype);
@@ -265,8 +286,9 @@ static void project_run(const glpcore_rows *rows, glpcore_rows_kernel *kernel, s
     if (cut.n_tasks > 1) {
         executor->run(executor->self, project_run_task, &cut, cut.n_tasks);
     } else {
-        kernel(rows, 0, n_rows);
+        cut.accepted = kernel(rows, 0, n_rows);
     }
+    return cut.accepted ? GLPCORE_OK : GLPCORE_REFUSED;
 }
 
 /* ---- The caller's arguments ----------------------------------------------------------------- */
@@ -355,16 +377,16 @@ glpcore_status glpcore_rows_run(uint32_t cpu, unsigned flags, void *x, glpcore_d
     if (rows.k == 0 || n_embd == 0) {
         return GLPCORE_OK;
     }
-    for (j = 0; flags & GLPCORE_ROWS_FINITE && j < rows.k; j++) {
-        if (!project_all_finite(active[j], n_embd)) {
-            return GLPCORE_REFUSED;
-        }
-    }
     rows.d = active;
     rows.scales = factors;
-    project_run(&rows, (flags & GLPCORE_ROWS_ADD ? kernels->add : kernels->project)[dtype - 1],
-                n_rows, executor);
-    return GLPCORE_OK;
+    rows.finite_only = (flags & GLPCORE_ROWS_FINITE) != 0;
+    if (!(flags & GLPCORE_ROWS_ADD)) {
+        return project_run(&rows, kernels->project[dtype - 1], n_rows, executor);
+    }
+    if (rows.finite_only && !project_all_finite(active[0], n_embd)) { /* no dot would tell */
+        return GLPCORE_REFUSED;
+    }
+    return project_run(&rows, kernels->add[dtype - 1], n_rows, executor);
 }
 
 glpcore_status glpcore_project_rows_k(void *x, glpcore_dtype dtype, size_t n_rows, size_t n_embd,

@@ -18,9 +18,12 @@ typedef struct glpcore_rows {
     const float *const *d;
     const double *scales;
     size_t k;
+    int finite_only; /* refuse vectors that hold NaN or Inf */
 } glpcore_rows;
 
-typedef void glpcore_rows_kernel(const glpcore_rows *rows, size_t first, size_t n_rows);
+/* 0 when a vector was refused. No row is written then, of any share: every dot with such a vector
+ * is NaN or infinite, so each kernel meets it in its first row. */
+typedef int glpcore_rows_kernel(const glpcore_rows *rows, size_t first, size_t n_rows);
 
 /* One instruction set's kernels, by dtype - 1. */
 typedef struct glpcore_kernels {
@@ -54,19 +57,30 @@ static inline uint64_t glpcore_double_bits(double value) {
     return bits;
 }
 
-/* 1 when every element is +0 or -0. */
-int glpcore_all_zero(const float *v, size_t n);
 
-/* The factor of v in x + factor * v, and whether the row takes it at all. A factor of +-0 does not
- * count, and no factor of a v of zeros: 0 * Inf must not appear. With finite x only a scale can
- * make a zero v's factor NaN, so v is looked at only when the factor is not finite. */
-static inline int glpcore_factor(double scale, double dot, const float *v, size_t n,
-                                 float *factor) {
+/* Which term of v a row takes. */
+typedef enum glpcore_term {
+    GLPCORE_TERM_NONE,
+    GLPCORE_TERM_FINITE,  /* nothing in it, in v or in the row is NaN or infinite */
+    GLPCORE_TERM_OTHER,
+    GLPCORE_TERM_REFUSED
+} glpcore_term;
+
+/* What is left to decide when a factor is not finite. */
+glpcore_term glpcore_term_of_infinite(const glpcore_rows *rows, const float *v);
+
+/* The factor of v in x + factor * v. A factor of +-0 does not count. A finite one proves that the
+ * dot was finite, and so every product in it: v is looked at only when the factor is not. */
+static inline glpcore_term glpcore_term_of(const glpcore_rows *rows, double scale, double dot,
+                                           const float *v, float *factor) {
     float a = (float)(scale * dot);
     uint32_t magnitude = glpcore_float_bits(a) & 0x7fffffff;
 
     *factor = -a;
-    return magnitude < 0x7f800000 ? magnitude != 0 : !glpcore_all_zero(v, n);
+    if (magnitude < 0x7f800000) {
+        return magnitude != 0 ? GLPCORE_TERM_FINITE : GLPCORE_TERM_NONE;
+    }
+    return glpcore_term_of_infinite(rows, v);
 }
 
 #endif /* GLPCORE_PROJECT_H */

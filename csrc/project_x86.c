@@ -20,14 +20,14 @@
 #  pragma GCC target("avx2,fma,f16c")
 #endif
 
+/* Lane l is element l % 4 of q[l / 4]. */
+typedef struct avx2_wide {
+    __m256d q0, q1, q2, q3;
+} avx2_wide;
+
 typedef struct avx2_block {
     __m256 low, high;
 } avx2_block;
-
-/* Lane l is element l % 4 of q[l / 4]. */
-typedef struct avx2_lanes {
-    __m256d q0, q1, q2, q3;
-} avx2_lanes;
 
 static INLINE avx2_block avx2_load_f32(const float *p) {
     avx2_block b = {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
@@ -61,22 +61,35 @@ static INLINE avx2_block avx2_load_bf16(const uint16_t *p) {
     return b;
 }
 
-/* To nearest even in the upper half of each word. The carry could turn a NaN into an infinity or
- * run into the sign, so a NaN is truncated and made quiet instead. */
-static INLINE __m256i avx2_round_bf16(__m256 values) {
-    __m256i bits = _mm256_castps_si256(values);
+/* To nearest even in the upper half of each word. */
+static INLINE __m256i avx2_round_bf16(__m256i bits) {
     __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff));
+    return _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff));
+}
+
+/* The carry could turn a NaN into an infinity or run into the sign, so a NaN is truncated and made
+ * quiet instead. */
+static INLINE __m256i avx2_round_bf16_nan(__m256i bits) {
     __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
     __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff));
     __m256i is_nan = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x7f800000));
-    return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+    return _mm256_blendv_epi8(avx2_round_bf16(bits), quiet, is_nan);
+}
+
+static INLINE void avx2_store_upper(uint16_t *p, __m256i low, __m256i high) {
+    __m256i packed = _mm256_packus_epi32(_mm256_srli_epi32(low, 16), _mm256_srli_epi32(high, 16));
+    /* The pack works within 128-bit halves. */
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permute4x64_epi64(packed, 0xd8));
 }
 
 static INLINE void avx2_store_bf16(uint16_t *p, avx2_block b) {
-    __m256i packed = _mm256_packus_epi32(avx2_round_bf16(b.low), avx2_round_bf16(b.high));
-    /* The pack works within 128-bit halves. */
-    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permute4x64_epi64(packed, 0xd8));
+    avx2_store_upper(p, avx2_round_bf16_nan(_mm256_castps_si256(b.low)),
+                     avx2_round_bf16_nan(_mm256_castps_si256(b.high)));
+}
+
+static INLINE void avx2_store_finite_bf16(uint16_t *p, avx2_block b) {
+    avx2_store_upper(p, avx2_round_bf16(_mm256_castps_si256(b.low)),
+                     avx2_round_bf16(_mm256_castps_si256(b.high)));
 }
 
 static INLINE avx2_block avx2_fma(float a, avx2_block v, avx2_block x) {
@@ -85,77 +98,89 @@ static INLINE avx2_block avx2_fma(float a, avx2_block v, avx2_block x) {
     return b;
 }
 
-static INLINE avx2_lanes avx2_zero(void) {
+static INLINE avx2_wide avx2_zero(void) {
     __m256d zero = _mm256_setzero_pd();
-    avx2_lanes sums = {zero, zero, zero, zero};
+    avx2_wide sums = {zero, zero, zero, zero};
     return sums;
 }
 
-static INLINE __m256d avx2_first(__m256 values) {
-    return _mm256_cvtps_pd(_mm256_castps256_ps128(values));
+/* From memory, four at a time: the conversion of a register's halves takes twice as long. */
+static INLINE avx2_wide avx2_widen(const float *p) {
+    avx2_wide w = {_mm256_cvtps_pd(_mm_loadu_ps(p)), _mm256_cvtps_pd(_mm_loadu_ps(p + 4)),
+                   _mm256_cvtps_pd(_mm_loadu_ps(p + 8)), _mm256_cvtps_pd(_mm_loadu_ps(p + 12))};
+    return w;
 }
 
-static INLINE __m256d avx2_last(__m256 values) {
-    return _mm256_cvtps_pd(_mm256_extractf128_ps(values, 1));
-}
-
-static INLINE avx2_lanes avx2_add(avx2_lanes sums, avx2_block x, avx2_block v) {
-    sums.q0 = _mm256_fmadd_pd(avx2_first(x.low), avx2_first(v.low), sums.q0);
-    sums.q1 = _mm256_fmadd_pd(avx2_last(x.low), avx2_last(v.low), sums.q1);
-    sums.q2 = _mm256_fmadd_pd(avx2_first(x.high), avx2_first(v.high), sums.q2);
-    sums.q3 = _mm256_fmadd_pd(avx2_last(x.high), avx2_last(v.high), sums.q3);
+static INLINE avx2_wide avx2_add(avx2_wide sums, const float *p, avx2_wide w) {
+    avx2_wide x = avx2_widen(p);
+    sums.q0 = _mm256_fmadd_pd(x.q0, w.q0, sums.q0);
+    sums.q1 = _mm256_fmadd_pd(x.q1, w.q1, sums.q1);
+    sums.q2 = _mm256_fmadd_pd(x.q2, w.q2, sums.q2);
+    sums.q3 = _mm256_fmadd_pd(x.q3, w.q3, sums.q3);
     return sums;
 }
 
-static INLINE double avx2_join(avx2_lanes sums) {
+static INLINE double avx2_join(avx2_wide sums) {
     __m256d four = _mm256_add_pd(_mm256_add_pd(sums.q0, sums.q2), _mm256_add_pd(sums.q1, sums.q3));
     __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
 #define block avx2_block
-#define lanes avx2_lanes
+#define lanes avx2_wide
+#define wide avx2_wide
 #define block_load avx2_load_f32
 #define block_fma avx2_fma
 #define lanes_zero avx2_zero
+#define wide_load avx2_widen
 #define lanes_add avx2_add
 #define lanes_join avx2_join
+#define WIDEN(to, p) avx2_store_f32(to, LOAD(p))
 
 #define element float
 #define KERNEL(name) avx2_##name##_f32_rows
 #define LOAD avx2_load_f32
 #define STORE avx2_store_f32
+#define STORE_FINITE avx2_store_f32
 #include "project_kernels.h"
 #undef element
 #undef KERNEL
 #undef LOAD
 #undef STORE
+#undef STORE_FINITE
 
 #define element uint16_t
 #define KERNEL(name) avx2_##name##_f16_rows
 #define LOAD avx2_load_f16
 #define STORE avx2_store_f16
+#define STORE_FINITE avx2_store_f16
 #include "project_kernels.h"
 #undef KERNEL
 #undef LOAD
 #undef STORE
+#undef STORE_FINITE
 
 #define KERNEL(name) avx2_##name##_bf16_rows
 #define LOAD avx2_load_bf16
 #define STORE avx2_store_bf16
+#define STORE_FINITE avx2_store_finite_bf16
 #include "project_kernels.h"
 #undef element
 #undef KERNEL
 #undef LOAD
 #undef STORE
+#undef STORE_FINITE
 
 #undef block
 #undef lanes
+#undef wide
 #undef block_load
 #undef block_fma
 #undef lanes_zero
+#undef wide_load
 #undef lanes_add
 #undef lanes_join
+#undef WIDEN
 
 #if defined(__clang__)
 #  pragma clang attribute pop
