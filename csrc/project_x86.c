@@ -11,6 +11,8 @@
 #  define INLINE __forceinline
 #endif
 
+#define PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T0)
+
 /* ---- AVX2 with FMA and F16C ----------------------------------------------------------------- */
 
 #if defined(__clang__)
@@ -21,9 +23,9 @@
 #endif
 
 /* Lane l is element l % 4 of q[l / 4]. */
-typedef struct avx2_wide {
+typedef struct avx2_lanes {
     __m256d q0, q1, q2, q3;
-} avx2_wide;
+} avx2_lanes;
 
 typedef struct avx2_block {
     __m256 low, high;
@@ -51,13 +53,13 @@ static INLINE void avx2_store_f16(uint16_t *p, avx2_block b) {
     _mm_storeu_si128(out + 1, _mm256_cvtps_ph(b.high, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static INLINE __m256 avx2_widen_bf16(__m128i halves) {
+static INLINE __m256 avx2_lanesn_bf16(__m128i halves) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
 static INLINE avx2_block avx2_load_bf16(const uint16_t *p) {
     const __m128i *in = (const __m128i *)(const void *)p;
-    avx2_block b = {avx2_widen_bf16(_mm_loadu_si128(in)), avx2_widen_bf16(_mm_loadu_si128(in + 1))};
+    avx2_block b = {avx2_lanesn_bf16(_mm_loadu_si128(in)), avx2_lanesn_bf16(_mm_loadu_si128(in + 1))};
     return b;
 }
 
@@ -98,42 +100,56 @@ static INLINE avx2_block avx2_fma(float a, avx2_block v, avx2_block x) {
     return b;
 }
 
-static INLINE avx2_wide avx2_zero(void) {
+static INLINE avx2_lanes avx2_zero(void) {
     __m256d zero = _mm256_setzero_pd();
-    avx2_wide sums = {zero, zero, zero, zero};
+    avx2_lanes sums = {zero, zero, zero, zero};
     return sums;
 }
 
 /* From memory, four at a time: the conversion of a register's halves takes twice as long. */
-static INLINE avx2_wide avx2_widen(const float *p) {
-    avx2_wide w = {_mm256_cvtps_pd(_mm_loadu_ps(p)), _mm256_cvtps_pd(_mm_loadu_ps(p + 4)),
-                   _mm256_cvtps_pd(_mm_loadu_ps(p + 8)), _mm256_cvtps_pd(_mm_loadu_ps(p + 12))};
-    return w;
+static INLINE __m256d avx2_lanesn(const float *p) {
+    return _mm256_cvtps_pd(_mm_loadu_ps(p));
 }
 
-static INLINE avx2_wide avx2_add(avx2_wide sums, const float *p, avx2_wide w) {
-    avx2_wide x = avx2_widen(p);
-    sums.q0 = _mm256_fmadd_pd(x.q0, w.q0, sums.q0);
-    sums.q1 = _mm256_fmadd_pd(x.q1, w.q1, sums.q1);
-    sums.q2 = _mm256_fmadd_pd(x.q2, w.q2, sums.q2);
-    sums.q3 = _mm256_fmadd_pd(x.q3, w.q3, sums.q3);
+static INLINE avx2_lanes avx2_add(avx2_lanes sums, const float *x, const float *v) {
+    sums.q0 = _mm256_fmadd_pd(avx2_lanesn(x), avx2_lanesn(v), sums.q0);
+    sums.q1 = _mm256_fmadd_pd(avx2_lanesn(x + 4), avx2_lanesn(v + 4), sums.q1);
+    sums.q2 = _mm256_fmadd_pd(avx2_lanesn(x + 8), avx2_lanesn(v + 8), sums.q2);
+    sums.q3 = _mm256_fmadd_pd(avx2_lanesn(x + 12), avx2_lanesn(v + 12), sums.q3);
     return sums;
 }
 
-static INLINE double avx2_join(avx2_wide sums) {
+/* A quarter of both at a time: eight sums leave few registers. */
+static INLINE void avx2_add_two(avx2_lanes *c, avx2_lanes *d, const float *x, const float *y,
+                                const float *v) {
+    __m256d w = avx2_lanesn(v);
+    c->q0 = _mm256_fmadd_pd(avx2_lanesn(x), w, c->q0);
+    d->q0 = _mm256_fmadd_pd(avx2_lanesn(y), w, d->q0);
+    w = avx2_lanesn(v + 4);
+    c->q1 = _mm256_fmadd_pd(avx2_lanesn(x + 4), w, c->q1);
+    d->q1 = _mm256_fmadd_pd(avx2_lanesn(y + 4), w, d->q1);
+    w = avx2_lanesn(v + 8);
+    c->q2 = _mm256_fmadd_pd(avx2_lanesn(x + 8), w, c->q2);
+    d->q2 = _mm256_fmadd_pd(avx2_lanesn(y + 8), w, d->q2);
+    w = avx2_lanesn(v + 12);
+    c->q3 = _mm256_fmadd_pd(avx2_lanesn(x + 12), w, c->q3);
+    d->q3 = _mm256_fmadd_pd(avx2_lanesn(y + 12), w, d->q3);
+}
+
+static INLINE double avx2_join(avx2_lanes sums) {
     __m256d four = _mm256_add_pd(_mm256_add_pd(sums.q0, sums.q2), _mm256_add_pd(sums.q1, sums.q3));
     __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
 #define block avx2_block
-#define lanes avx2_wide
-#define wide avx2_wide
+#define lanes avx2_lanes
 #define block_load avx2_load_f32
 #define block_fma avx2_fma
 #define lanes_zero avx2_zero
-#define wide_load avx2_widen
+#define wide_load avx2_lanesn
 #define lanes_add avx2_add
+#define lanes_add_two avx2_add_two
 #define lanes_join avx2_join
 #define WIDEN(to, p) avx2_store_f32(to, LOAD(p))
 
@@ -173,12 +189,11 @@ static INLINE double avx2_join(avx2_wide sums) {
 
 #undef block
 #undef lanes
-#undef wide
 #undef block_load
 #undef block_fma
 #undef lanes_zero
-#undef wide_load
 #undef lanes_add
+#undef lanes_add_two
 #undef lanes_join
 #undef WIDEN
 
