@@ -40,10 +40,8 @@ static int cpu_has(uint32_t word, uint32_t bits) {
 static uint32_t cpu_detect(void) {
     const uint32_t ssse3 = 1u << 9, fma = 1u << 12, sse41 = 1u << 19, osxsave = 1u << 27,
                    avx = 1u << 28, f16c = 1u << 29;
-    const uint32_t avx2 = 1u << 5, avx512f = 1u << 16, avx512dq = 1u << 17, sha = 1u << 29,
-                   avx512bw = 1u << 30, avx512vl = 1u << 31;
-    const uint32_t avx512bf16 = 1u << 5;
-    uint32_t leaf0[4], leaf1[4], leaf7[4] = {0}, leaf7_1[4] = {0};
+    const uint32_t avx2 = 1u << 5, avx512f = 1u << 16, sha = 1u << 29;
+    uint32_t leaf0[4], leaf1[4], leaf7[4] = {0};
     uint32_t mask = 0;
     uint64_t kept = 0;
 
@@ -59,9 +57,6 @@ static uint32_t cpu_detect(void) {
     cpu_id(1, 0, leaf1);
     if (leaf0[0] >= 7) {
         cpu_id(7, 0, leaf7);
-        if (leaf7[0] >= 1) {
-            cpu_id(7, 1, leaf7_1);
-        }
     }
     if (cpu_has(leaf1[2], osxsave)) {
         kept = cpu_xgetbv();
@@ -72,14 +67,16 @@ static uint32_t cpu_detect(void) {
     if ((kept & 0x06) == 0x06 && cpu_has(leaf1[2], avx | fma | f16c) && cpu_has(leaf7[1], avx2)) {
         mask |= GLPCORE_CPU_AVX2;
     }
-    if ((mask & GLPCORE_CPU_AVX2) && (kept & 0xe6) == 0xe6 &&
-        cpu_has(leaf7[1], avx512f | avx512bw | avx512dq | avx512vl)) {
+    if ((mask & GLPCORE_CPU_AVX2) && (kept & 0xe6) == 0xe6 && cpu_has(leaf7[1], avx512f)) {
         mask |= GLPCORE_CPU_AVX512;
-        if (cpu_has(leaf7_1[0], avx512bf16)) {
-            mask |= GLPCORE_CPU_AVX512BF16;
-        }
     }
     return mask;
+}
+
+#elif defined(GLPCORE_ARM64)
+
+static uint32_t cpu_detect(void) {
+    return GLPCORE_CPU_NEON;
 }
 
 #else

@@ -10,13 +10,15 @@
 
 #if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
 #  define GLPCORE_X86 1
+#elif defined(__aarch64__) || defined(_M_ARM64)
+#  define GLPCORE_ARM64 1
 #endif
 
 /* Each bit promises that the operating system keeps the registers too. */
-#define GLPCORE_CPU_AVX2 1u       /* AVX2, FMA and F16C together: the kernels use all three       */
-#define GLPCORE_CPU_AVX512 2u     /* AVX-512 F, BW, DQ, VL and the AVX2 bit                       */
-#define GLPCORE_CPU_SHA 4u        /* SHA-NI with SSSE3 and SSE4.1                                 */
-#define GLPCORE_CPU_AVX512BF16 8u /* AVX-512 BF16 and the AVX512 bit                              */
+#define GLPCORE_CPU_AVX2 1u   /* AVX2, FMA and F16C together: the kernels use all three   */
+#define GLPCORE_CPU_AVX512 2u /* AVX-512 F and the AVX2 bit                               */
+#define GLPCORE_CPU_SHA 4u    /* SHA-NI with SSSE3 and SSE4.1                             */
+#define GLPCORE_CPU_NEON 8u   /* Advanced SIMD with float64, which 64-bit Arm always has  */
 
 /* Compiles one function for an instruction set that the rest of the file may not use. */
 #if defined(__GNUC__)

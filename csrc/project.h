@@ -31,8 +31,11 @@ typedef struct glpcore_kernels {
     glpcore_rows_kernel *add[3]; /* k is 1 */
 } glpcore_kernels;
 
-/* The best that `cpu` allows, or NULL. */
+extern const glpcore_kernels glpcore_kernels_portable;
+
+/* The best that `cpu` allows, or NULL; always NULL where it is the other family of processors. */
 const glpcore_kernels *glpcore_kernels_x86(uint32_t cpu);
+const glpcore_kernels *glpcore_kernels_arm(uint32_t cpu);
 
 /* What a call does beyond projecting. */
 #define GLPCORE_ROWS_ADD 1u    /* x + scale * v; k is 1 */

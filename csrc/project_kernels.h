@@ -1,19 +1,11 @@
-/* The kernels of one instruction set and one dtype. No include guard: project_<isa>.c includes this
- * text once per pair, after defining
+/* The kernels of one instruction set and one dtype. No include guard: project_isa.h, which says what
+ * an instruction set must bring, includes this text once per dtype, after defining
  *
  *   KERNEL(name)                      a name of its own for each function
  *   element                           the type in memory
- *   WIDEN(to, p)                      16 elements at p as float32, stored at `to`
- *   LOAD(p)                           the same as a block
+ *   LOAD(p)                           16 elements at p, widened to a block
  *   STORE(p, b), STORE_FINITE(p, b)   a block rounded to 16 elements at p; the second may take NaN
  *                                     for anything
- *   block                             16 float32
- *   block_load(v), block_fma(a, v, x) 16 float32 at v; a * v + x with one rounding, a one float32
- *   lanes, lanes_zero()               the 16 partial sums
- *   lanes_add(sums, x, v)             sums + x * v of the 16 float32 at each
- *   lanes_add_two(&c, &d, x, y, v)    the same for two rows
- *   lanes_join(sums)                  by the tree of docs/numerics.md
- *   PREFETCH(p)                       asks for the cache line at p; p may lie anywhere
  *
  * A last, short block is padded with zeros: a lane starts at +0 and is never -0, so adding +-0 to it
  * leaves its bits alone. */
@@ -44,18 +36,18 @@ static INLINE const float *KERNEL(stage)(float *stage, const element *x, size_t 
         return (const float *)(const void *)x;
     }
     for (i = 0; i < whole; i += 16) {
-        WIDEN(stage + i, x + i);
+        ISA(store_f32)(stage + i, LOAD(x + i));
     }
     return stage;
 }
 
-static INLINE block KERNEL(load_tail)(const element *x, size_t n) {
+static INLINE ISA(block) KERNEL(load_tail)(const element *x, size_t n) {
     element padded[16] = {0};
     memcpy(padded, x, n * sizeof *x);
     return LOAD(padded);
 }
 
-static INLINE void KERNEL(store_tail)(element *x, size_t n, block b) {
+static INLINE void KERNEL(store_tail)(element *x, size_t n, ISA(block) b) {
     element padded[16];
     STORE(padded, b);
     memcpy(x, padded, n * sizeof *x);
@@ -64,7 +56,7 @@ static INLINE void KERNEL(store_tail)(element *x, size_t n, block b) {
 static INLINE void KERNEL(pad)(float *to, const element *x, size_t n) {
     element padded[16] = {0};
     memcpy(padded, x, n * sizeof *x);
-    WIDEN(to, padded);
+    ISA(store_f32)(to, LOAD(padded));
 }
 
 /* One pass over up to four rows: a and b take their updates while the dots of c and d are summed,
@@ -73,7 +65,7 @@ static INLINE void KERNEL(pad)(float *to, const element *x, size_t n) {
 static INLINE void KERNEL(pass)(int update, element *a, element *b, const float *factors, int dot,
                                 const element *c, const element *d, double *dots, size_t ahead,
                                 const float *v, size_t n) {
-    lanes c_sums = lanes_zero(), d_sums = lanes_zero();
+    ISA(lanes) c_sums = ISA(zero)(), d_sums = ISA(zero)();
     size_t at, i;
 
     for (at = 0; at < n; at += STAGED ? STAGE : n) {
@@ -90,15 +82,15 @@ static INLINE void KERNEL(pass)(int update, element *a, element *b, const float 
                 PREFETCH((uintptr_t)(d + at + i) + ahead);
             }
             if (dot == 1) {
-                c_sums = lanes_add(c_sums, c_wide + i, w + i);
+                c_sums = ISA(add)(c_sums, c_wide + i, w + i);
             } else if (dot == 2) {
-                lanes_add_two(&c_sums, &d_sums, c_wide + i, d_wide + i, w + i);
+                ISA(add_two)(&c_sums, &d_sums, c_wide + i, d_wide + i, w + i);
             }
             if (update > 0) {
-                block block_v = block_load(w + i);
-                STORE_FINITE(a + at + i, block_fma(factors[0], block_v, LOAD(a + at + i)));
+                ISA(block) block_v = ISA(load_f32)(w + i);
+                STORE_FINITE(a + at + i, ISA(fma)(factors[0], block_v, LOAD(a + at + i)));
                 if (update > 1) {
-                    STORE_FINITE(b + at + i, block_fma(factors[1], block_v, LOAD(b + at + i)));
+                    STORE_FINITE(b + at + i, ISA(fma)(factors[1], block_v, LOAD(b + at + i)));
                 }
             }
         }
@@ -108,29 +100,29 @@ static INLINE void KERNEL(pass)(int update, element *a, element *b, const float 
             memcpy(v_tail, w + whole, rest * sizeof *v_tail);
             if (dot > 0) {
                 KERNEL(pad)(x_tail, c + at + whole, rest);
-                c_sums = lanes_add(c_sums, x_tail, v_tail);
+                c_sums = ISA(add)(c_sums, x_tail, v_tail);
             }
             if (dot > 1) {
                 KERNEL(pad)(x_tail, d + at + whole, rest);
-                d_sums = lanes_add(d_sums, x_tail, v_tail);
+                d_sums = ISA(add)(d_sums, x_tail, v_tail);
             }
             if (update > 0) {
                 element *x = a + at + whole;
-                KERNEL(store_tail)(x, rest, block_fma(factors[0], block_load(v_tail),
+                KERNEL(store_tail)(x, rest, ISA(fma)(factors[0], ISA(load_f32)(v_tail),
                                                       KERNEL(load_tail)(x, rest)));
             }
             if (update > 1) {
                 element *x = b + at + whole;
-                KERNEL(store_tail)(x, rest, block_fma(factors[1], block_load(v_tail),
+                KERNEL(store_tail)(x, rest, ISA(fma)(factors[1], ISA(load_f32)(v_tail),
                                                       KERNEL(load_tail)(x, rest)));
             }
         }
     }
     if (dot > 0) {
-        dots[0] = lanes_join(c_sums);
+        dots[0] = ISA(join)(c_sums);
     }
     if (dot > 1) {
-        dots[1] = lanes_join(d_sums);
+        dots[1] = ISA(join)(d_sums);
     }
 }
 
@@ -170,18 +162,18 @@ static void KERNEL(update)(element *x, const float *const *d, const float *facto
     size_t i, j, whole = n & ~(size_t)15;
 
     for (i = done; i < whole; i += 16) {
-        block b = LOAD(x + i);
+        ISA(block) b = LOAD(x + i);
         for (j = 0; j < k; j++) {
-            b = block_fma(factors[j], block_load(d[j] + i), b);
+            b = ISA(fma)(factors[j], ISA(load_f32)(d[j] + i), b);
         }
         STORE(x + i, b);
     }
     if (whole < n) {
         float tail[16] = {0};
-        block b = KERNEL(load_tail)(x + whole, n - whole);
+        ISA(block) b = KERNEL(load_tail)(x + whole, n - whole);
         for (j = 0; j < k; j++) {
             memcpy(tail, d[j] + whole, (n - whole) * sizeof *tail);
-            b = block_fma(factors[j], block_load(tail), b);
+            b = ISA(fma)(factors[j], ISA(load_f32)(tail), b);
         }
         KERNEL(store_tail)(x + whole, n - whole, b);
     }
@@ -250,11 +242,11 @@ static int KERNEL(project_one)(const glpcore_rows *rows, size_t first, size_t n_
 static INLINE void KERNEL(dots)(int n_rows, const element *c, const element *d, double *c_dots,
                                 double *d_dots, size_t ahead, const float *const *v, size_t k,
                                 size_t n) {
-    lanes c_sums[RANKS], d_sums[RANKS];
+    ISA(lanes) c_sums[RANKS], d_sums[RANKS];
     size_t at, i, j;
 
     for (j = 0; j < k; j++) {
-        c_sums[j] = d_sums[j] = lanes_zero();
+        c_sums[j] = d_sums[j] = ISA(zero)();
     }
     for (at = 0; at < n; at += STAGE) {
         size_t count = n - at > STAGE ? STAGE : n - at;
@@ -275,22 +267,22 @@ static INLINE void KERNEL(dots)(int n_rows, const element *c, const element *d, 
         }
         for (j = 0; j < k; j++) {
             const float *w = v[j] + at;
-            lanes c_lanes = c_sums[j], d_lanes = d_sums[j];
+            ISA(lanes) c_lanes = c_sums[j], d_lanes = d_sums[j];
 
             for (i = 0; i < whole; i += 16) {
                 if (n_rows > 1) {
-                    lanes_add_two(&c_lanes, &d_lanes, c_wide + i, d_wide + i, w + i);
+                    ISA(add_two)(&c_lanes, &d_lanes, c_wide + i, d_wide + i, w + i);
                 } else {
-                    c_lanes = lanes_add(c_lanes, c_wide + i, w + i);
+                    c_lanes = ISA(add)(c_lanes, c_wide + i, w + i);
                 }
             }
             if (rest > 0) {
                 float v_tail[16] = {0};
 
                 memcpy(v_tail, w + whole, rest * sizeof *v_tail);
-                c_lanes = lanes_add(c_lanes, c_tail, v_tail);
+                c_lanes = ISA(add)(c_lanes, c_tail, v_tail);
                 if (n_rows > 1) {
-                    d_lanes = lanes_add(d_lanes, d_tail, v_tail);
+                    d_lanes = ISA(add)(d_lanes, d_tail, v_tail);
                 }
             }
             c_sums[j] = c_lanes;
@@ -298,9 +290,9 @@ static INLINE void KERNEL(dots)(int n_rows, const element *c, const element *d, 
         }
     }
     for (j = 0; j < k; j++) {
-        c_dots[j] = lanes_join(c_sums[j]);
+        c_dots[j] = ISA(join)(c_sums[j]);
         if (n_rows > 1) {
-            d_dots[j] = lanes_join(d_sums[j]);
+            d_dots[j] = ISA(join)(d_sums[j]);
         }
     }
 }
@@ -322,11 +314,11 @@ static void KERNEL(updates_two)(element *a, element *b, const float *const *d,
     size_t i, j;
 
     for (i = 0; i < whole; i += 16) {
-        block p = LOAD(a + i), q = LOAD(b + i);
+        ISA(block) p = LOAD(a + i), q = LOAD(b + i);
         for (j = 0; j < k; j++) {
-            block v = block_load(d[j] + i);
-            p = block_fma(a_factors[j], v, p);
-            q = block_fma(b_factors[j], v, q);
+            ISA(block) v = ISA(load_f32)(d[j] + i);
+            p = ISA(fma)(a_factors[j], v, p);
+            q = ISA(fma)(b_factors[j], v, q);
         }
         STORE_FINITE(a + i, p);
         STORE_FINITE(b + i, q);

@@ -142,60 +142,10 @@ static INLINE double avx2_join(avx2_lanes sums) {
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-#define block avx2_block
-#define lanes avx2_lanes
-#define block_load avx2_load_f32
-#define block_fma avx2_fma
-#define lanes_zero avx2_zero
-#define wide_load avx2_lanesn
-#define lanes_add avx2_add
-#define lanes_add_two avx2_add_two
-#define lanes_join avx2_join
-#define WIDEN(to, p) avx2_store_f32(to, LOAD(p))
-
-#define element float
-#define KERNEL(name) avx2_##name##_f32_rows
-#define LOAD avx2_load_f32
-#define STORE avx2_store_f32
-#define STORE_FINITE avx2_store_f32
-#include "project_kernels.h"
-#undef element
-#undef KERNEL
-#undef LOAD
-#undef STORE
-#undef STORE_FINITE
-
-#define element uint16_t
-#define KERNEL(name) avx2_##name##_f16_rows
-#define LOAD avx2_load_f16
-#define STORE avx2_store_f16
-#define STORE_FINITE avx2_store_f16
-#include "project_kernels.h"
-#undef KERNEL
-#undef LOAD
-#undef STORE
-#undef STORE_FINITE
-
-#define KERNEL(name) avx2_##name##_bf16_rows
-#define LOAD avx2_load_bf16
-#define STORE avx2_store_bf16
-#define STORE_FINITE avx2_store_finite_bf16
-#include "project_kernels.h"
-#undef element
-#undef KERNEL
-#undef LOAD
-#undef STORE
-#undef STORE_FINITE
-
-#undef block
-#undef lanes
-#undef block_load
-#undef block_fma
-#undef lanes_zero
-#undef lanes_add
-#undef lanes_add_two
-#undef lanes_join
-#undef WIDEN
+#define ISA(name) avx2_##name
+#include "project_isa.h"
+static const glpcore_kernels avx2_kernels = ISA_KERNELS;
+#undef ISA
 
 #if defined(__clang__)
 #  pragma clang attribute pop
@@ -203,11 +153,115 @@ static INLINE double avx2_join(avx2_lanes sums) {
 #  pragma GCC pop_options
 #endif
 
-static const glpcore_kernels avx2_kernels = {
-    {avx2_project_f32_rows, avx2_project_f16_rows, avx2_project_bf16_rows},
-    {avx2_add_f32_rows, avx2_add_f16_rows, avx2_add_bf16_rows}};
+/* ---- AVX-512 F ------------------------------------------------------------------------------ */
+
+#if defined(__clang__)
+#  pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
+#elif defined(__GNUC__)
+#  pragma GCC push_options
+#  pragma GCC target("avx512f")
+#endif
+
+typedef __m512 avx512_block;
+
+/* Lane l is element l % 8 of low or high. */
+typedef struct avx512_lanes {
+    __m512d low, high;
+} avx512_lanes;
+
+static INLINE __m512 avx512_load_f32(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+
+static INLINE void avx512_store_f32(float *p, __m512 b) {
+    _mm512_storeu_ps(p, b);
+}
+
+static INLINE __m512 avx512_load_f16(const uint16_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+static INLINE void avx512_store_f16(uint16_t *p, __m512 b) {
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(b, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static INLINE __m512 avx512_load_bf16(const uint16_t *p) {
+    __m256i halves = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+/* As avx2_round_bf16. The instruction of AVX-512 BF16 would take subnormals for zeros. */
+static INLINE __m512i avx512_round_bf16(__m512i bits) {
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    return _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
+}
+
+static INLINE void avx512_store_upper(uint16_t *p, __m512i b) {
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(b, 16)));
+}
+
+static INLINE void avx512_store_bf16(uint16_t *p, __m512 b) {
+    __m512i bits = _mm512_castps_si512(b);
+    __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
+    __mmask16 is_nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
+    __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x00400000));
+    avx512_store_upper(p, _mm512_mask_mov_epi32(avx512_round_bf16(bits), is_nan, quiet));
+}
+
+static INLINE void avx512_store_finite_bf16(uint16_t *p, __m512 b) {
+    avx512_store_upper(p, avx512_round_bf16(_mm512_castps_si512(b)));
+}
+
+static INLINE __m512 avx512_fma(float a, __m512 v, __m512 x) {
+    return _mm512_fmadd_ps(_mm512_set1_ps(a), v, x);
+}
+
+static INLINE avx512_lanes avx512_zero(void) {
+    avx512_lanes sums = {_mm512_setzero_pd(), _mm512_setzero_pd()};
+    return sums;
+}
+
+static INLINE __m512d avx512_widen(const float *p) {
+    return _mm512_cvtps_pd(_mm256_loadu_ps(p));
+}
+
+static INLINE avx512_lanes avx512_add(avx512_lanes sums, const float *x, const float *v) {
+    sums.low = _mm512_fmadd_pd(avx512_widen(x), avx512_widen(v), sums.low);
+    sums.high = _mm512_fmadd_pd(avx512_widen(x + 8), avx512_widen(v + 8), sums.high);
+    return sums;
+}
+
+static INLINE void avx512_add_two(avx512_lanes *c, avx512_lanes *d, const float *x, const float *y,
+                                  const float *v) {
+    __m512d low = avx512_widen(v), high = avx512_widen(v + 8);
+    c->low = _mm512_fmadd_pd(avx512_widen(x), low, c->low);
+    d->low = _mm512_fmadd_pd(avx512_widen(y), low, d->low);
+    c->high = _mm512_fmadd_pd(avx512_widen(x + 8), high, c->high);
+    d->high = _mm512_fmadd_pd(avx512_widen(y + 8), high, d->high);
+}
+
+static INLINE double avx512_join(avx512_lanes sums) {
+    __m512d eight = _mm512_add_pd(sums.low, sums.high);
+    __m256d four = _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1));
+    __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+#define ISA(name) avx512_##name
+#include "project_isa.h"
+static const glpcore_kernels avx512_kernels = ISA_KERNELS;
+#undef ISA
+
+#if defined(__clang__)
+#  pragma clang attribute pop
+#elif defined(__GNUC__)
+#  pragma GCC pop_options
+#endif
 
 const glpcore_kernels *glpcore_kernels_x86(uint32_t cpu) {
+    if (cpu & GLPCORE_CPU_AVX512) {
+        return &avx512_kernels;
+    }
     if (cpu & GLPCORE_CPU_AVX2) {
         return &avx2_kernels;
     }
@@ -216,7 +270,9 @@ const glpcore_kernels *glpcore_kernels_x86(uint32_t cpu) {
 
 #else
 
-/* ISO C wants at least one declaration in a file. */
-typedef int glpcore_no_x86;
+const glpcore_kernels *glpcore_kernels_x86(uint32_t cpu) {
+    (void)cpu;
+    return NULL;
+}
 
 #endif

@@ -336,7 +336,7 @@ static size_t n_paths;
 
 /* Every set of features that this processor can be reduced to. */
 static void find_paths(void) {
-    uint32_t cpu = glpcore_cpu() & (GLPCORE_CPU_AVX2 | GLPCORE_CPU_AVX512 |
+    uint32_t cpu = glpcore_cpu() & (GLPCORE_CPU_AVX2 | GLPCORE_CPU_AVX512);
                                     GLPCORE_CPU_AVX512BF16);
     paths[n_paths++] = 0;
     if (cpu & GLPCORE_CPU_AVX2) {
