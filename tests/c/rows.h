@@ -421,7 +421,8 @@ static inline void order_vector(float *v, size_t n, const size_t *order) {
     size_t i;
 
     for (i = 0; i < n; i += 2) {
-        v[order[i]] = i + 1 < n ? (float)ldexp(gaussian(), (int)below(60)) : 1;
+        double value = gaussian();
+        v[order[i]] = i + 1 < n ? (float)ldexp(value, (int)below(60)) : 1;
         if (i + 1 < n) {
             v[order[i + 1]] = -v[order[i]];
         }
