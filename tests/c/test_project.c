@@ -170,11 +170,15 @@ static void test_zeros(void) {
         glpcore_dtype dtype = dtypes[t];
         size_t size = size_of(dtype);
         char x[83 * 6 * 4], before[sizeof x];
+        uint32_t signalling;
 
         for (i = 0; i < n_rows; i++) {
             fill_row(dtype, x + i * n * size, n, i == 0 ? BITS : i == 1 ? PLAIN : SPECIAL);
         }
         put(dtype, x, 3, -0.0f);
+        /* A signalling NaN, which every arithmetic instruction would make quiet. */
+        signalling = dtype == GLPCORE_F16 ? 0x7c01 : dtype == GLPCORE_BF16 ? 0x7f81 : 0x7f800001;
+        memcpy(x + (n + 7) * size, &signalling, size);
         memcpy(before, x, sizeof x);
         for (path = 0; path < n_paths; path++) {
             static const double strengths[] = {1, -3, 1e300, INFINITY, -INFINITY, NAN};
@@ -191,6 +195,14 @@ static void test_zeros(void) {
                       dtype_names[dtype], strengths[i], (unsigned)on);
                 memcpy(x, before, sizeof x);
             }
+            /* Nor do two of them, or a row whose every coefficient is 0: a NaN keeps its payload. */
+            two[0] = two[1] = v;
+            alphas[0] = 2;
+            alphas[1] = -1;
+            project_k_on(on, x, dtype, n_rows, n, n, two, alphas, 2, NULL);
+            check(memcmp(x, before, sizeof x) == 0, "two zero vectors changed %s, path %u",
+                  dtype_names[dtype], (unsigned)on);
+            memcpy(x, before, sizeof x);
             /* One element short of zero, at either end, must count. */
             for (i = 0; i < 2; i++) {
                 memset(w, 0, sizeof w);
