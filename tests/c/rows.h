@@ -114,20 +114,31 @@ static double gaussian(void) {
     return sum * 0.70710678118654752;
 }
 
-/* `size` bytes that end where an unmapped page begins, or that begin where one ends. */
+#if !defined(_WIN32)
+/* Whole pages, so what fills them lies directly between unmapped ones. */
+static inline size_t pages_for(size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (size + (size == 0) + page - 1) / page * page;
+}
+#endif
+
+/* On either side of an object: more than the longest row, for a read of the next one. */
+enum { GUARD = 1 << 17 };
+
+/* `size` bytes that end where unmapped memory begins, or that begin where it ends. */
 static inline void *guarded(size_t size, int at_end) {
 #if defined(_WIN32)
     (void)at_end;
     return calloc(1, size + 1);
 #else
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (size + page) / page * page;
-    char *base = mmap(NULL, body + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t body = pages_for(size);
+    char *base = mmap(NULL, body + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (base == MAP_FAILED || mprotect(base + page, body, PROT_READ | PROT_WRITE) != 0) {
+    if (base == MAP_FAILED || mprotect(base + GUARD, body, PROT_READ | PROT_WRITE) != 0) {
         perror("mmap");
         exit(2);
     }
-    return at_end ? base + page + body - size : base + page;
+    return at_end ? base + GUARD + body - size : base + GUARD;
 #endif
 }
 
@@ -138,8 +149,8 @@ static inline void guarded_free(void *memory, size_t size, int at_end) {
     (void)at_end;
     free(memory);
 #else
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (size + page) / page * page;
-    munmap((char *)memory - page - (at_end ? body - size : 0), body + 2 * page);
+    size_t body = pages_for(size);
+    munmap((char *)memory - GUARD - (at_end ? body - size : 0), body + 2 * GUARD);
 #endif
 }
 

@@ -131,13 +131,12 @@ static arena x_arena, alone_arena, v_arena[MAX_K];
 
 static arena make_arena(size_t least) {
     arena a;
-    size_t page = 4096;
 
-#if !defined(_WIN32)
-    page = (size_t)sysconf(_SC_PAGESIZE);
+#if defined(_WIN32)
+    a.size = least;
+#else
+    a.size = pages_for(least);
 #endif
-    a.size = (least + page - 1) / page * page;
-    /* A whole number of pages, so both ends touch an unmapped one. */
     a.base = guarded(a.size, 1);
     return a;
 }
