@@ -47,7 +47,7 @@ static void check(int condition, const char *format, ...) {
     }
 }
 
-/* ---- The public functions, with at most the instructions of `cpu` ----------------------------- */
+/* ---- The public functions, with at most the instructions of `cpu` ---------------------------- */
 
 static inline glpcore_status project_k_on(uint32_t cpu, void *x, glpcore_dtype dtype,
                                           size_t n_rows, size_t n_embd, size_t stride,
@@ -460,7 +460,7 @@ static void begin(int argc, char **argv) {
         thin = strtoul(word, NULL, 10);
         if (strcmp(word, "subset") == 0 || strcmp(word, "quick") == 0) {
             mode = *word == 's' ? SUBSET : QUICK;
-            thin = mode == QUICK ? 60 : 1;
+            thin = mode == QUICK ? 30 : 1;
         } else if (thin == 0) {
             fprintf(stderr, "subset, quick or a number, not %s\n", word);
             exit(2);

@@ -195,7 +195,7 @@ static void test_zeros(void) {
                       dtype_names[dtype], strengths[i], (unsigned)on);
                 memcpy(x, before, sizeof x);
             }
-            /* Nor do two of them, or a row whose every coefficient is 0: a NaN keeps its payload. */
+            /* Nor do two of them: a NaN keeps its payload. */
             two[0] = two[1] = v;
             alphas[0] = 2;
             alphas[1] = -1;
