@@ -6,6 +6,8 @@ import array
 import ctypes
 import importlib.util
 import itertools
+import operator
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
@@ -128,8 +130,6 @@ def test_bits_of_rank_k(dtype, k):
 
 def test_the_oracle_by_fractions():
     """The oracle's own fma against exact arithmetic, and where rounding twice goes wrong."""
-    from fractions import Fraction
-
     rng = np.random.default_rng(3)
     a, b, c = (rng.standard_normal(2000).astype("f4") for _ in range(3))
     a[0], b[0], c[0] = (1 + 2**-18) * 2**-12, (1 - 2**-18) * 2**-12, 1 + 2**-23
@@ -156,6 +156,54 @@ def test_bound(dtype):
     if dtype.itemsize == 2:
         bound += abs(exact) * (2.0**-11 if dtype == DTYPES["float16"] else 2.0**-8)
     assert (abs(x.astype("f8") - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("kind", ["ordinary", "massive", "cancelling"])
+@pytest.mark.parametrize("k", [1, 2, 3, 8])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_bound_by_fractions(dtype, k, kind):
+    """The same in exact arithmetic, for rank k. 16 bits: one rounding of something within it."""
+    n, u, scales = 67, Fraction(1, 2**24), [1.0, -0.6, 0.1, 2.0, 1.0, 0.3, -1.5, 1.0][:k]
+    rng = np.random.default_rng(11)
+    x = rng.standard_normal((2, n)).astype("f4")
+    d = np.stack([unit(n, 20 + j) for j in range(k)])
+    if kind != "ordinary":
+        x[:, 7] = 9000
+    if kind == "cancelling":
+        x[:, 40], d[:, 40] = -9000, d[:, 7]
+    x = x.astype(dtype)
+    exact_d = [[Fraction(float(w)) for w in row] for row in d]
+    incoming = [[Fraction(float(w)) for w in row] for row in x]
+    _core.project_rows_k(x, d, scales)
+    for before, after in zip(incoming, x, strict=True):
+        dots = [sum(map(operator.mul, row, before)) for row in exact_d]
+        sums = [sum(abs(a * b) for a, b in zip(row, before, strict=True)) for row in exact_d]
+        for i in range(n):
+            terms = [Fraction(s) * c * row[i]
+                     for s, c, row in zip(scales, dots, exact_d, strict=True)]  # fmt: skip
+            exact = before[i] - sum(terms)
+            bound = (k + 1) * u * (abs(before[i]) + sum(map(abs, terms)))
+            bound += Fraction(n, 2**53) * sum(
+                total * abs(Fraction(s) * row[i])
+                for s, total, row in zip(scales, sums, exact_d, strict=True)
+            )
+            got = Fraction(float(after[i]))
+            if dtype.itemsize == 4:
+                assert abs(got - exact) <= bound
+            else:
+                # Of the two values beside it, neither is nearer to all that lies within the bound.
+                near = neighbours(after[i : i + 1])
+                assert (near[0] + got) / 2 <= exact + bound
+                assert exact - bound <= (got + near[1]) / 2
+
+
+def neighbours(value: np.ndarray) -> tuple[Fraction, Fraction]:
+    """The next 16-bit values below and above."""
+    bits = int(value.view("u2")[0])
+    rank = -(bits & 0x7FFF) if bits & 0x8000 else bits
+    around = (abs(r) | (0x8000 if r < 0 else 0) for r in (rank - 1, rank + 1))
+    low, high = (Fraction(float(np.array([b], "u2").view(value.dtype)[0])) for b in around)
+    return low, high
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)

@@ -4,8 +4,8 @@
 #
 #     tools/heavy_checks.sh [SECONDS_TO_FUZZ]
 #
-# Needs cc, clang (with sanitizers and libFuzzer), Python with numpy, and for the other processors
-# `pip install ziglang` and qemu-user; a part whose tool is missing says so and is left out.
+# Needs cc, clang (with sanitizers and libFuzzer), Python with numpy and pytest, and for the other
+# processors `pip install ziglang` and qemu-user; a part whose tool is missing says so and is left out.
 # docs/checks.md records the last run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,14 +18,9 @@ include=(-std=c99 -Icsrc/include -Icsrc)
 libs=(-lm -lpthread)
 say() { printf '\n== %s\n' "$*"; }
 
-tests_with() { # NAME RUNNER -- COMPILER FLAGS...
-    local name=$1 runner=$2 test
-    shift 3
-    for test in tests/c/test_*.c; do
-        "$@" "${include[@]}" "$test" csrc/*.c "${libs[@]}" -o "$work/test"
-        printf '%-28s' "$name"
-        $runner "$work/test" | tail -1
-    done
+tests_with() { # COMPILER RUNNER, as .ci/run does it
+    CC=$1 GLPCORE_TEST_RUNNER=$2 "$python" -m pytest -q -s -p no:cacheprovider tests/test_c.py \
+        -k "test_program and O2" | grep -E 'passed|failed|skipped'
 }
 
 say "races: ThreadSanitizer"
@@ -35,6 +30,9 @@ if [ -n "$clang" ]; then
 else
     echo "left out: no clang"
 fi
+
+say "small faults in the kernels, and whether the tests see them"
+"$python" tools/mutate_rows.py --count 66
 
 say "a host's -O3 -ffast-math: refusals, scale 0 and zero v hold (subnormals are flushed there)"
 for test in glp sha256 pool; do
@@ -53,10 +51,10 @@ if "$python" -m ziglang version >/dev/null 2>&1; then
         echo "$target"
     done
     say "32-bit x86 (no 64-bit integers in hardware, no AVX2)"
-    tests_with "x86-linux-musl" "" -- "${zig[@]}" -target x86-linux-musl -static -O2
-    say "64-bit Arm under emulation"
+    tests_with "${zig[*]} -target x86-linux-musl" ""
+    say "64-bit Arm under emulation, with another compiler and libc than .ci/run has"
     if command -v qemu-aarch64 >/dev/null; then
-        tests_with "aarch64-linux-musl" qemu-aarch64 -- "${zig[@]}" -target aarch64-linux-musl -static -O2
+        tests_with "${zig[*]} -target aarch64-linux-musl" qemu-aarch64
     else
         echo "left out: no qemu-aarch64"
     fi

@@ -2,394 +2,9 @@
  *
  *   test_project          everything
  *   test_project subset   what must hold even where the library is built with -ffast-math
+ *   test_project quick    a little of everything, for an emulator
  */
-#if !defined(_WIN32) && !defined(_GNU_SOURCE)
-#  define _GNU_SOURCE
-#endif
-
-#include <float.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#if !defined(_WIN32)
-#  include <sys/mman.h>
-#  include <unistd.h>
-#endif
-
-#include "../../csrc/cpu.h"
-#include "../../csrc/project.h"
-
-static long n_passed, n_failed;
-
-static void check(int condition, const char *format, ...) {
-    va_list arguments;
-
-    if (condition) {
-        n_passed++;
-        return;
-    }
-    if (++n_failed <= 30) {
-        printf("FAIL ");
-        va_start(arguments, format);
-        vprintf(format, arguments);
-        va_end(arguments);
-        printf("\n");
-    }
-}
-
-/* ---- The public functions, with at most the instructions of `cpu` ----------------------------- */
-
-static glpcore_status project_k_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
-                                   size_t n_embd, size_t stride, const float *const *d,
-                                   const double *alphas, size_t k,
-                                   const glpcore_executor *executor) {
-    return glpcore_rows_run(cpu, 0, x, dtype, n_rows, n_embd, stride, d, alphas, k, executor);
-}
-
-static glpcore_status project_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
-                                 size_t n_embd, size_t stride, const float *v, double scale,
-                                 const glpcore_executor *executor) {
-    return glpcore_rows_run(cpu, 0, x, dtype, n_rows, n_embd, stride, &v, &scale, 1, executor);
-}
-
-static glpcore_status add_on(uint32_t cpu, void *x, glpcore_dtype dtype, size_t n_rows,
-                             size_t n_embd, size_t stride, const float *v, double scale,
-                             const glpcore_executor *executor) {
-    return glpcore_rows_run(cpu, GLPCORE_ROWS_ADD, x, dtype, n_rows, n_embd, stride, &v, &scale, 1,
-                            executor);
-}
-
-/* ---- Bits, random numbers, memory ----------------------------------------------------------- */
-
-static uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    return bits;
-}
-
-static float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-
-static int is_nan32(uint32_t bits) {
-    return (bits & 0x7fffffff) > 0x7f800000;
-}
-
-static uint64_t random_state = 20240607;
-
-static uint64_t random64(void) {
-    uint64_t z = random_state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
-static size_t below(size_t n) {
-    return (size_t)(random64() % n);
-}
-
-static double uniform(void) /* -1 .. 1 */
-{
-    return (double)(random64() >> 11) * 0x1p-52 - 1;
-}
-
-static double gaussian(void) {
-    double sum = 0;
-    int i;
-    for (i = 0; i < 6; i++) {
-        sum += uniform();
-    }
-    return sum * 0.70710678118654752;
-}
-
-/* `size` bytes that end where an unmapped page begins, or that begin where one ends. */
-static void *guarded(size_t size, int at_end) {
-#if defined(_WIN32)
-    (void)at_end;
-    return calloc(1, size + 1);
-#else
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (size + page) / page * page;
-    char *base = mmap(NULL, body + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (base == MAP_FAILED || mprotect(base + page, body, PROT_READ | PROT_WRITE) != 0) {
-        perror("mmap");
-        exit(2);
-    }
-    return at_end ? base + page + body - size : base + page;
-#endif
-}
-
-/* What guarded(size, at_end) returned. */
-static void guarded_free(void *memory, size_t size, int at_end) {
-#if defined(_WIN32)
-    (void)size;
-    (void)at_end;
-    free(memory);
-#else
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (size + page) / page * page;
-    munmap((char *)memory - page - (at_end ? body - size : 0), body + 2 * page);
-#endif
-}
-
-/* A pointer that faults when it is read. */
-static void *untouchable(void) {
-#if defined(_WIN32)
-    return (void *)(uintptr_t)64;
-#else
-    static void *memory;
-    if (!memory) {
-        memory = mmap(NULL, (size_t)1 << 22, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    }
-    return memory;
-#endif
-}
-
-/* ---- The oracle ----------------------------------------------------------------------------- */
-
-static const glpcore_dtype dtypes[3] = {GLPCORE_F32, GLPCORE_F16, GLPCORE_BF16};
-static const char *const dtype_names[4] = {"?", "f32", "f16", "bf16"};
-
-static size_t size_of(glpcore_dtype dtype) {
-    return dtype == GLPCORE_F32 ? 4 : 2;
-}
-
-/* The value of a 16-bit pattern from the definition of the format. */
-static double decode(glpcore_dtype dtype, uint16_t half) {
-    int fraction_bits = dtype == GLPCORE_F16 ? 10 : 7, exponent_bits = 15 - fraction_bits;
-    int bias = (1 << (exponent_bits - 1)) - 1;
-    int exponent = half >> fraction_bits & ((1 << exponent_bits) - 1);
-    int fraction = half & ((1 << fraction_bits) - 1);
-    double magnitude;
-
-    if (exponent == (1 << exponent_bits) - 1) {
-        magnitude = fraction ? (double)NAN : (double)INFINITY;
-    } else if (exponent == 0) {
-        magnitude = ldexp(fraction, 1 - bias - fraction_bits);
-    } else {
-        magnitude = ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
-    }
-    return half & 0x8000 ? -magnitude : magnitude;
-}
-
-static double decoded[4][0x8000]; /* of the non-negative patterns, by dtype */
-
-static uint16_t infinity16(glpcore_dtype dtype) {
-    return dtype == GLPCORE_F16 ? 0x7c00 : 0x7f80;
-}
-
-static int is_nan16(glpcore_dtype dtype, uint16_t half) {
-    return (half & 0x7fff) > infinity16(dtype);
-}
-
-/* To nearest even by search among all values. */
-static uint16_t encode(glpcore_dtype dtype, float value) {
-    const double *table = decoded[dtype];
-    double magnitude = fabs((double)value), next, middle;
-    uint16_t low = 0, high = infinity16(dtype), sign = bits_of(value) >> 31 ? 0x8000 : 0;
-
-    if (is_nan32(bits_of(value))) {
-        return 0x7fff;
-    }
-    if (magnitude == (double)INFINITY) {
-        return sign | high;
-    }
-    while (high - low > 1) {
-        uint16_t mid = (uint16_t)((low + high) / 2);
-        if (table[mid] <= magnitude) {
-            low = mid;
-        } else {
-            high = mid;
-        }
-    }
-    /* Beyond the largest value the next one is where the format would go on. */
-    next = low + 1 == infinity16(dtype) ? 2 * table[low] - table[low - 1] : table[low + 1];
-    middle = (table[low] + next) / 2;
-    if (magnitude > middle || (magnitude == middle && low % 2 == 1)) {
-        low++;
-    }
-    return sign | low;
-}
-
-static float get(glpcore_dtype dtype, const void *row, size_t i) {
-    uint16_t half;
-    float value;
-
-    if (dtype == GLPCORE_F32) {
-        memcpy(&value, (const char *)row + 4 * i, 4);
-        return value;
-    }
-    memcpy(&half, (const char *)row + 2 * i, 2);
-    return (float)decode(dtype, half);
-}
-
-static void put(glpcore_dtype dtype, void *row, size_t i, float value) {
-    uint16_t half;
-
-    if (dtype == GLPCORE_F32) {
-        memcpy((char *)row + 4 * i, &value, 4);
-        return;
-    }
-    half = encode(dtype, value);
-    memcpy((char *)row + 2 * i, &half, 2);
-}
-
-static double oracle_dot(glpcore_dtype dtype, const void *row, const float *v, size_t n) {
-    volatile double t[16];
-    size_t i;
-    int l;
-
-    for (l = 0; l < 16; l++) {
-        t[l] = 0;
-    }
-    for (i = 0; i < n; i++) {
-        volatile double product = (double)get(dtype, row, i) * (double)v[i];
-        t[i % 16] = t[i % 16] + product;
-    }
-    return (((t[0] + t[8]) + (t[4] + t[12])) + ((t[2] + t[10]) + (t[6] + t[14]))) +
-           (((t[1] + t[9]) + (t[5] + t[13])) + ((t[3] + t[11]) + (t[7] + t[15])));
-}
-
-static int zero_vector(const float *v, size_t n) {
-    size_t i;
-    for (i = 0; i < n; i++) {
-        if (v[i] != 0) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static void oracle_project(glpcore_dtype dtype, void *row, const float *const *d,
-                           const double *alphas, size_t k, size_t n) {
-    float *work = malloc((n + 1) * sizeof *work);
-    double *dots = malloc((k + 1) * sizeof *dots);
-    size_t i, j;
-    int touched = 0;
-
-    for (i = 0; i < n; i++) {
-        work[i] = get(dtype, row, i);
-    }
-    for (j = 0; j < k; j++) {
-        dots[j] = alphas[j] == 0 || zero_vector(d[j], n) ? 0 : oracle_dot(dtype, row, d[j], n);
-    }
-    for (j = 0; j < k; j++) {
-        float a = (float)(alphas[j] * dots[j]);
-        if (alphas[j] == 0 || zero_vector(d[j], n) || a == 0) {
-            continue;
-        }
-        touched = 1;
-        for (i = 0; i < n; i++) {
-            work[i] = fmaf(-a, d[j][i], work[i]);
-        }
-    }
-    for (i = 0; touched && i < n; i++) {
-        put(dtype, row, i, work[i]);
-    }
-    free(work);
-    free(dots);
-}
-
-static void oracle_add(glpcore_dtype dtype, void *row, const float *v, double scale, size_t n) {
-    size_t i;
-    for (i = 0; (float)scale != 0 && i < n; i++) {
-        put(dtype, row, i, fmaf((float)scale, v[i], get(dtype, row, i)));
-    }
-}
-
-/* Equal bits, but any NaN for any NaN. Returns n, or the first element that differs. */
-static size_t difference(glpcore_dtype dtype, const void *a, const void *b, size_t n) {
-    size_t i;
-    for (i = 0; i < n; i++) {
-        if (dtype == GLPCORE_F32) {
-            uint32_t p, q;
-            memcpy(&p, (const char *)a + 4 * i, 4);
-            memcpy(&q, (const char *)b + 4 * i, 4);
-            if (p != q && !(is_nan32(p) && is_nan32(q))) {
-                return i;
-            }
-        } else {
-            uint16_t p, q;
-            memcpy(&p, (const char *)a + 2 * i, 2);
-            memcpy(&q, (const char *)b + 2 * i, 2);
-            if (p != q && !(is_nan16(dtype, p) && is_nan16(dtype, q))) {
-                return i;
-            }
-        }
-    }
-    return n;
-}
-
-static int same(glpcore_dtype dtype, const void *a, const void *b, size_t n) {
-    return difference(dtype, a, b, n) == n;
-}
-
-/* ---- Paths and data ------------------------------------------------------------------------- */
-
-static uint32_t paths[8];
-static size_t n_paths;
-
-/* Every set of features that this processor can be reduced to. */
-static void find_paths(void) {
-    uint32_t cpu = glpcore_cpu() & (GLPCORE_CPU_AVX2 | GLPCORE_CPU_AVX512);
-                                    GLPCORE_CPU_AVX512BF16);
-    paths[n_paths++] = 0;
-    if (cpu & GLPCORE_CPU_AVX2) {
-        paths[n_paths++] = GLPCORE_CPU_AVX2;
-    }
-    if (cpu & GLPCORE_CPU_AVX512) {
-        paths[n_paths++] = GLPCORE_CPU_AVX2 | GLPCORE_CPU_AVX512;
-    }
-    if (cpu & GLPCORE_CPU_AVX512BF16) {
-        paths[n_paths++] = cpu;
-    }
-}
-
-enum { PLAIN, MASSIVE, CANCELLING, SUBNORMAL, BITS, SPECIAL, N_KINDS };
-
-static void fill_row(glpcore_dtype dtype, void *row, size_t n, int kind) {
-    size_t i, at = below(n ? n : 1);
-
-    for (i = 0; i < n; i++) {
-        double value = gaussian();
-        if (kind == MASSIVE && i == at) {
-            value *= 1e4;
-        }
-        if (kind == CANCELLING && (i == at || i == (at + 1) % n)) {
-            value = i == at ? 9000 : -9000;
-        }
-        if (kind == SUBNORMAL) {
-            value *= dtype == GLPCORE_F16 ? 1e-6 : 1e-39;
-        }
-        put(dtype, row, i, (float)value);
-        if (kind == BITS) {
-            uint64_t bits = random64();
-            memcpy((char *)row + size_of(dtype) * i, &bits, size_of(dtype));
-        }
-        if (kind == SPECIAL && below(9) == 0) {
-            static const float special[6] = {INFINITY, -INFINITY, NAN, -0.0f, FLT_MIN, 65000.f};
-            put(dtype, row, i, special[below(6)]);
-        }
-    }
-}
-
-static void fill_vector(float *v, size_t n, int unit) {
-    double norm = 0;
-    size_t i;
-
-    for (i = 0; i < n; i++) {
-        v[i] = (float)gaussian();
-        norm += (double)v[i] * v[i];
-    }
-    for (i = 0; unit && i < n; i++) {
-        v[i] = (float)(v[i] / sqrt(norm > 0 ? norm : 1));
-    }
-}
+#include "rows.h"
 
 /* ---- Every shape and place ------------------------------------------------------------------ */
 
@@ -457,7 +72,7 @@ static void test_shapes(void) {
     size_t t, i, r, g;
 
     for (t = 0; t < 3; t++) {
-        for (i = 1; i <= 70 + sizeof more / sizeof *more; i++) {
+        for (i = 1; i <= 70 + sizeof more / sizeof *more; i += mode == QUICK ? 7 : 1) {
             size_t n = i <= 70 ? i : more[i - 71];
             for (r = 0; r < 4; r++) {
                 for (g = 0; g < 3; g++) {
@@ -486,7 +101,7 @@ static void run_backwards(void *self, void (*task)(void *context, size_t index),
 }
 
 static void test_batches(void) {
-    const size_t n = 4097, n_rows = 331, stride = 4100;
+    const size_t n = 4097, n_rows = mode == QUICK ? 67 : 331, stride = 4100;
     size_t t, path, row, threads;
     float *v = malloc(n * 4);
 
@@ -505,7 +120,7 @@ static void test_batches(void) {
                 project_on(paths[path], one + row * stride * size, dtype, 1, n, 0, v,
                                         0.9, NULL);
             }
-            for (threads = 0; threads <= 5; threads++) {
+            for (threads = 0; threads <= 5; threads += mode == QUICK ? 2 : 1) {
                 glpcore_pool *pool = NULL;
                 crew c = {{sizeof(glpcore_executor), threads, run_backwards, NULL}, 1};
 
@@ -515,7 +130,8 @@ static void test_batches(void) {
                                         &c.executor);
                 check(same(dtype, one, many, extent / size), "batch of 1 and N differ, %s path %u",
                       dtype_names[dtype], (unsigned)paths[path]);
-                check(c.most == (threads ? threads : 1), "%zu tasks of %zu", c.most, threads);
+                check(mode == QUICK || c.most == (threads ? threads : 1), "%zu tasks of %zu",
+                      c.most, threads);
                 if (threads > 0) {
                     check(glpcore_pool_create(threads, &pool) == GLPCORE_OK, "pool");
                     memcpy(many, incoming, extent);
@@ -554,11 +170,15 @@ static void test_zeros(void) {
         glpcore_dtype dtype = dtypes[t];
         size_t size = size_of(dtype);
         char x[83 * 6 * 4], before[sizeof x];
+        uint32_t signalling;
 
         for (i = 0; i < n_rows; i++) {
             fill_row(dtype, x + i * n * size, n, i == 0 ? BITS : i == 1 ? PLAIN : SPECIAL);
         }
         put(dtype, x, 3, -0.0f);
+        /* A signalling NaN, which every arithmetic instruction would make quiet. */
+        signalling = dtype == GLPCORE_F16 ? 0x7c01 : dtype == GLPCORE_BF16 ? 0x7f81 : 0x7f800001;
+        memcpy(x + (n + 7) * size, &signalling, size);
         memcpy(before, x, sizeof x);
         for (path = 0; path < n_paths; path++) {
             static const double strengths[] = {1, -3, 1e300, INFINITY, -INFINITY, NAN};
@@ -575,6 +195,14 @@ static void test_zeros(void) {
                       dtype_names[dtype], strengths[i], (unsigned)on);
                 memcpy(x, before, sizeof x);
             }
+            /* Nor do two of them: a NaN keeps its payload. */
+            two[0] = two[1] = v;
+            alphas[0] = 2;
+            alphas[1] = -1;
+            project_k_on(on, x, dtype, n_rows, n, n, two, alphas, 2, NULL);
+            check(memcmp(x, before, sizeof x) == 0, "two zero vectors changed %s, path %u",
+                  dtype_names[dtype], (unsigned)on);
+            memcpy(x, before, sizeof x);
             /* One element short of zero, at either end, must count. */
             for (i = 0; i < 2; i++) {
                 memset(w, 0, sizeof w);
@@ -635,6 +263,53 @@ static void test_zeros(void) {
             w[1] = 1;
             project_on(on, x, dtype, 1, n, n, w, 1e-60, NULL);
             check(memcmp(x, before, n * size) == 0, "a = 0 changed -0, %s", dtype_names[dtype]);
+        }
+    }
+}
+
+/* A vector that is not finite is refused before any row is written, where a call asks for that. */
+static void test_finite(void) {
+    static const uint32_t bad[] = {0x7fc00000, 0x7f800001, 0xffffffff, 0x7f800000, 0xff800000};
+    enum { LONGEST = 83, N_ROWS = 5 };
+    size_t t, path, n, b, i;
+    float v[LONGEST], w[LONGEST];
+
+    for (t = 0; t < 3; t++) {
+        for (path = 0; path < n_paths; path++) {
+            for (n = 1; n <= LONGEST; n += mode == QUICK ? 9 : 1) {
+                glpcore_dtype dtype = dtypes[t];
+                char x[LONGEST * N_ROWS * 4], before[sizeof x];
+                const float *two[2] = {w, v};
+                double alphas[2] = {1, 1};
+                uint32_t on = paths[path];
+
+                fill_row(dtype, before, n * N_ROWS, PLAIN);
+                memcpy(x, before, sizeof x);
+                fill_vector(w, n, 1);
+                for (b = 0; b < sizeof bad / sizeof *bad; b++) {
+                    size_t at = b == 0 ? 0 : b == 1 ? n - 1 : below(n);
+
+                    fill_vector(v, n, 1);
+                    memcpy(&v[at], &bad[b], 4);
+                    for (i = 0; i < 2; i++) {
+                        check(glpcore_rows_run(on, GLPCORE_ROWS_FINITE, x, dtype, N_ROWS, n, n,
+                                               two + i, alphas, 2 - i, NULL) == GLPCORE_REFUSED &&
+                                  memcmp(x, before, n * N_ROWS * size_of(dtype)) == 0,
+                              "%08x at %zu of %zu taken, rank %zu", (unsigned)bad[b], at, n, 2 - i);
+                    }
+                    check(glpcore_rows_run(on, GLPCORE_ROWS_FINITE | GLPCORE_ROWS_ADD, x, dtype,
+                                           N_ROWS, n, n, two + 1, alphas, 1,
+                                           NULL) == GLPCORE_REFUSED &&
+                              memcmp(x, before, n * N_ROWS * size_of(dtype)) == 0,
+                          "%08x at %zu of %zu added", (unsigned)bad[b], at, n);
+                    alphas[1] = 0; /* then nobody reads it */
+                    check(glpcore_rows_run(on, GLPCORE_ROWS_FINITE, x, dtype, N_ROWS, n, n, two,
+                                           alphas, 2, NULL) == GLPCORE_OK,
+                          "refused for what alpha 0 hides");
+                    alphas[1] = 1;
+                    memcpy(x, before, sizeof x);
+                }
+            }
         }
     }
 }
@@ -724,44 +399,123 @@ static twofold twofold_dot(glpcore_dtype dtype, const void *x, const float *v, s
     return sum;
 }
 
-static double spacing16(glpcore_dtype dtype, double value) {
-    int exponent, bits = dtype == GLPCORE_F16 ? 11 : 8, least = dtype == GLPCORE_F16 ? -24 : -133;
-    frexp(value, &exponent);
-    return ldexp(1, exponent - bits > least ? exponent - bits : least);
+/* Where a 16-bit pattern stands among all values, -Inf first; -0 is 0. */
+static int rank16(uint16_t half) {
+    return half & 0x8000 ? -(half & 0x7fff) : half;
 }
 
-/* |x' - (x - s v)| in about 106 bits, element by element. */
-static void check_bound(glpcore_dtype dtype, const void *x, const void *y, const float *v,
-                        double scale, size_t n, const char *what) {
+/* Whether `after` is near enough to high + low. A float32 lies within the bound; a 16-bit value is
+ * what to nearest even makes of something within the bound: one rounding more, and no other. */
+static int within(glpcore_dtype dtype, const void *row, size_t i, twofold exact, double bound) {
+    twofold error = twofold_add(exact, -(double)get(dtype, row, i));
+    double low, high;
+    uint16_t half;
+
+    if (dtype == GLPCORE_F32) {
+        return fabs(error.high + error.low) <= bound;
+    }
+    memcpy(&half, (const char *)row + 2 * i, 2);
+    low = nextafter(exact.high + (exact.low - bound), -INFINITY);
+    high = nextafter(exact.high + (exact.low + bound), INFINITY);
+    return !is_nan16(dtype, half) && rank16(encode(dtype, low)) <= rank16(half) &&
+           rank16(half) <= rank16(encode(dtype, high));
+}
+
+/* |x' - (x - sum_j alpha_j (d_j . x) d_j)| in about 106 bits, element by element. */
+static void check_bound(glpcore_dtype dtype, const void *x, const void *y, const float *const *d,
+                        const double *alphas, size_t k, size_t n, const char *what) {
     const double u = 0x1p-24;
-    double magnitude, s, s_low;
-    twofold c = twofold_dot(dtype, x, v, n, &magnitude);
-    size_t i, n_wrong = 0;
+    double magnitude[32], s[32], s_low[32];
+    size_t i, j, n_wrong = 0;
 
-    c = twofold_add(c, 0);
-    s = scale * c.high;
-    s_low = fma(scale, c.high, -s) + scale * c.low;
+    for (j = 0; j < k; j++) {
+        twofold c = twofold_dot(dtype, x, d[j], n, &magnitude[j]);
+        s[j] = alphas[j] * c.high;
+        s_low[j] = fma(alphas[j], c.high, -s[j]) + alphas[j] * c.low;
+    }
     for (i = 0; i < n; i++) {
-        double before = get(dtype, x, i), after = get(dtype, y, i), product = s * v[i];
-        twofold error = {0, 0};
-        double bound = 2 * u * (fabs(before) + fabs(product)) + 0x1p-149 +
-                       (double)n * 0x1p-53 * magnitude * fabs(v[i]) * fabs(scale);
+        double before = get(dtype, x, i), terms = fabs(before), dots = 0;
+        twofold exact = {before, 0};
 
-        if (dtype != GLPCORE_F32) {
-            bound += spacing16(dtype, fabs(before - product) + bound) / 2;
+        for (j = 0; j < k; j++) {
+            double v = d[j][i], product = s[j] * v;
+            exact = twofold_add(exact, -product);
+            exact = twofold_add(exact, -(fma(s[j], v, -product) + s_low[j] * v));
+            terms += fabs(product);
+            dots += (double)n * 0x1p-53 * magnitude[j] * fabs(v) * fabs(alphas[j]);
         }
-        error = twofold_add(error, after);
-        error = twofold_add(error, -before);
-        error = twofold_add(error, product);
-        error = twofold_add(error, fma(s, v[i], -product) + s_low * v[i]);
-        /* The bound bars overflow: a massive float16 may grow past 65504. */
-        if (dtype == GLPCORE_F16 && fabs(before - product) >= 65504) {
-            continue;
-        }
-        n_wrong += !(fabs(error.high + error.low) <= bound);
+        n_wrong += !within(dtype, y, i, exact,
+                           ((double)k + 1) * u * terms + (double)k * 0x1p-149 + dots);
     }
     check(n_wrong == 0, "%s: %zu of %zu elements of %s beyond the bound", what, n_wrong, n,
           dtype_names[dtype]);
+}
+
+/* The two largest channels of x weigh the same in v, so that what cancels in x does in the dot. */
+static void cancel_in_dot(glpcore_dtype dtype, const void *x, float *v, size_t n) {
+    size_t i, first = 0, second = n > 1;
+    double norm = 0;
+
+    for (i = 0; i < n; i++) {
+        if (fabs((double)get(dtype, x, i)) > fabs((double)get(dtype, x, first))) {
+            first = i;
+        }
+    }
+    second = first == 0 ? second : 0;
+    for (i = 0; i < n; i++) {
+        if (i != first &&
+            fabs((double)get(dtype, x, i)) > fabs((double)get(dtype, x, second))) {
+            second = i;
+        }
+    }
+    v[second] = v[first];
+    for (i = 0; i < n; i++) {
+        norm += (double)v[i] * v[i];
+    }
+    for (i = 0; i < n; i++) {
+        v[i] = (float)(v[i] / sqrt(norm));
+    }
+    v[second] = v[first];
+}
+
+static void test_bounds_of_ranks(void) {
+    static const size_t sizes[] = {1, 17, 100, 896, 2049};
+    static const size_t ranks[] = {2, 3, 8, 32};
+    size_t t, path, s, r, j;
+    int kind;
+
+    for (t = 0; t < 3; t++) {
+        for (path = 0; path < n_paths; path++) {
+            for (s = 0; s < (mode == QUICK ? 3 : sizeof sizes / sizeof *sizes); s++) {
+                for (r = 0; r < sizeof ranks / sizeof *ranks; r++) {
+                    for (kind = PLAIN; kind <= SUBNORMAL; kind++) {
+                        glpcore_dtype dtype = dtypes[t];
+                        size_t n = sizes[s], k = ranks[r], bytes = n * size_of(dtype);
+                        char *x = malloc(bytes), *y = malloc(bytes);
+                        float *basis = malloc(k * n * sizeof *basis);
+                        const float *d[32];
+                        double alphas[32];
+
+                        fill_row(dtype, x, n, kind);
+                        for (j = 0; j < k; j++) {
+                            fill_vector(basis + j * n, n, 1);
+                            if (kind == CANCELLING) {
+                                cancel_in_dot(dtype, x, basis + j * n, n);
+                            }
+                            d[j] = basis + j * n;
+                            alphas[j] = j % 3 == 1 ? 2 * uniform() : 1;
+                        }
+                        memcpy(y, x, bytes);
+                        project_k_on(paths[path], y, dtype, 1, n, n, d, alphas, k, NULL);
+                        check_bound(dtype, x, y, d, alphas, k, n, "rank k");
+                        free(x);
+                        free(y);
+                        free(basis);
+                    }
+                }
+            }
+        }
+    }
 }
 
 static void test_bounds(void) {
@@ -772,21 +526,25 @@ static void test_bounds(void) {
     for (t = 0; t < 3; t++) {
         for (path = 0; path < n_paths; path++) {
             for (s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-                for (round = 0; round < 12; round++) {
+                for (round = 0; round < (mode == QUICK ? 4 : 12); round++) {
                     glpcore_dtype dtype = dtypes[t];
                     size_t n = sizes[s], size = size_of(dtype);
                     char *x = malloc(n * size), *y = malloc(n * size), *z = malloc(n * size);
                     float *v = malloc(n * 4), *w = malloc(n * 4);
                     uint32_t on = paths[path];
                     double scale = round % 3 ? 1 : 3 * uniform(), magnitude, norm = 0, other;
+                    const float *d = v;
                     twofold rest;
 
                     kind = round % 4;
                     fill_row(dtype, x, n, kind);
                     fill_vector(v, n, 1);
+                    if (kind == CANCELLING) {
+                        cancel_in_dot(dtype, x, v, n);
+                    }
                     memcpy(y, x, n * size);
                     project_on(on, y, dtype, 1, n, n, v, scale, NULL);
-                    check_bound(dtype, x, y, v, scale, n, "bound");
+                    check_bound(dtype, x, y, &d, &scale, 1, n, "bound");
 
                     for (i = 0; i < n; i++) {
                         double value = get(dtype, x, i);
@@ -863,22 +621,57 @@ static float sparse_float(int exponent) {
     return (float)(ldexp(m, exponent) * (random64() & 1 ? 1 : -1));
 }
 
+/* The triple that two roundings get wrong, in every place of a row: by add, by rank 1 and as the
+ * second of two directions. */
+static void test_triple(uint32_t cpu) {
+    enum { LONGEST = 67 };
+    const float one = 1 + 0x1p-23f, by = (1 - 0x1p-18f) * 0x1p-12f;
+    const double factor = (1 + 0x1p-18) * 0x1p-12;
+    float x[3][LONGEST], v[LONGEST], away[LONGEST];
+    size_t n, row, i, way;
+
+    for (n = 1; n <= LONGEST; n++) {
+        for (way = 0; way < 3; way++) {
+            const float *two[2] = {away, v};
+            double alphas[2] = {1, -factor / ((double)n * one * by)};
+            size_t n_wrong = 0;
+
+            for (i = 0; i < n; i++) {
+                v[i] = by;
+                away[i] = 0;
+                for (row = 0; row < 3; row++) {
+                    x[row][i] = one;
+                }
+            }
+            if (way == 0) {
+                add_on(cpu, x, GLPCORE_F32, 3, n, LONGEST, v, factor, NULL);
+            } else {
+                project_k_on(cpu, x, GLPCORE_F32, 3, n, LONGEST, two + (way == 1),
+                             alphas + (way == 1), way, NULL);
+            }
+            for (row = 0; row < 3; row++) {
+                for (i = 0; i < n; i++) {
+                    n_wrong += x[row][i] != 0x1.000002p+0f;
+                }
+            }
+            check(n_wrong == 0, "the triple, way %zu, n %zu: %zu wrong, first %a on path %u", way,
+                  n, n_wrong, (double)x[0][0], (unsigned)cpu);
+        }
+    }
+}
+
 static void test_fma(void) {
-    enum { N = 512, N_CALLS = 6000 };
+    enum { N = 512 };
+    const long n_calls = mode == QUICK ? 60 : 6000;
     static float v[N], x[N], incoming[N];
     size_t path, i;
     long call, n_wrong, total;
 
     for (path = 0; path < n_paths; path++) {
-        float triple = 1 + 0x1p-23f, by = (1 - 0x1p-18f) * 0x1p-12f;
-        add_on(paths[path], &triple, GLPCORE_F32, 1, 1, 1, &by,
-                            (1 + 0x1p-18) * 0x1p-12, NULL);
-        check(triple == 0x1.000002p+0f, "the triple gives %a on path %u", (double)triple,
-              (unsigned)paths[path]);
-
+        test_triple(paths[path]);
         random_state = 77;
         n_wrong = total = 0;
-        for (call = 0; call < N_CALLS; call++) {
+        for (call = 0; call < n_calls; call++) {
             float a = 0;
             while (a == 0 || is_nan32(bits_of(a))) {
                 a = call % 6 == 0   ? float_of((uint32_t)random64())
@@ -964,7 +757,7 @@ static void test_halves(void) {
                 check(difference(dtype, &x[i], &y[i], 1) == 1, "%s %04zx: %04x, not %04x",
                       dtype_names[dtype], i, x[i], y[i]);
             }
-            for (side = -2; side <= 2; side++) {
+            for (side = -2; side <= 2; side += mode == QUICK ? 4 : 1) {
                 for (i = 0; i < ALL; i++) {
                     uint16_t half = (uint16_t)(i & 0x7fff), top = infinity16(dtype);
                     double low = half < top ? decoded[dtype][half] : (double)NAN;
@@ -1021,16 +814,14 @@ static void test_nan_payloads(void) {
 
 /* ---- The order of summation ------------------------------------------------------------------ */
 
-/* Products over sixty octaves that cancel in pairs: nearly all that is left of the sum is what the
- * order of the additions makes of it. Ordinary data hides a wrong order behind float32. */
 static void test_order(void) {
     static const size_t sizes[] = {2, 7, 16, 17, 23, 31, 32, 33, 48, 64, 100, 255, 577, 896, 4097};
-    size_t t, s, path, i, row;
+    size_t t, s, path, row;
     int round;
 
     for (t = 0; t < 3; t++) {
         for (s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-            for (round = 0; round < 20; round++) {
+            for (round = 0; round < (mode == QUICK ? 2 : 20); round++) {
                 glpcore_dtype dtype = dtypes[t];
                 size_t n = sizes[s], row_bytes = n * size_of(dtype);
                 char *incoming = malloc(3 * row_bytes), *x = malloc(3 * row_bytes);
@@ -1043,25 +834,10 @@ static void test_order(void) {
                 for (row = 0; row < 3; row++) {
                     fill_row(dtype, incoming + row * row_bytes, n, PLAIN);
                 }
-                for (i = 0; i < n; i++) {
-                    order[i] = i;
-                }
-                for (i = 0; i < n; i++) {
-                    size_t other = i + below(n - i), kept = order[i];
-                    order[i] = order[other];
-                    order[other] = kept;
-                }
-                for (i = 0; i < n; i++) {
-                    size_t to = order[i], from = order[i & ~(size_t)1];
-                    if (i % 2 == 0) {
-                        v[to] = i + 1 < n ? (float)ldexp(gaussian(), (int)below(60)) : 1;
-                        continue;
-                    }
-                    v[to] = -v[from];
-                    for (row = 0; row < 3; row++) {
-                        char *at = incoming + row * row_bytes;
-                        put(dtype, at, to, get(dtype, at, from));
-                    }
+                make_order(order, n);
+                order_vector(v, n, order);
+                for (row = 0; row < 3; row++) {
+                    order_row(dtype, incoming + row * row_bytes, n, order);
                 }
                 two[0] = two[1] = v;
                 for (path = 0; path < n_paths; path++) {
@@ -1100,12 +876,21 @@ static void test_ranks(void) {
         for (r = 0; r < sizeof ranks / sizeof *ranks; r++) {
             for (s = 0; s < sizeof sizes / sizeof *sizes; s++) {
                 glpcore_dtype dtype = dtypes[t];
-                size_t k = ranks[r], n = sizes[s], size = size_of(dtype), n_rows = 3;
+                size_t k = ranks[r], n = sizes[s], size = size_of(dtype);
+                size_t n_rows = 1 + below(6);
                 size_t stride = n + below(3), extent = ((n_rows - 1) * stride + n) * size;
-                char *incoming = calloc(1, extent), *expected = malloc(extent);
-                char *x = guarded(extent, 1);
-                const float **d = malloc(k * sizeof *d);
-                double *alphas = malloc(k * sizeof *alphas);
+                char *incoming, *expected, *x;
+                const float **d;
+                double *alphas;
+
+                if (mode == QUICK && k * n > 4000) {
+                    continue;
+                }
+                incoming = calloc(1, extent);
+                expected = malloc(extent);
+                x = guarded(extent, 1);
+                d = malloc(k * sizeof *d);
+                alphas = malloc(k * sizeof *alphas);
 
                 for (j = 0; j < k; j++) {
                     float *v = guarded(n * 4, 1);
@@ -1224,17 +1009,11 @@ static void test_arguments(void) {
 }
 
 int main(int argc, char **argv) {
-    int subset = argc > 1 && strcmp(argv[1], "subset") == 0;
-    int half;
-
-    for (half = 0; half < 0x8000; half++) {
-        decoded[GLPCORE_F16][half] = decode(GLPCORE_F16, (uint16_t)half);
-        decoded[GLPCORE_BF16][half] = decode(GLPCORE_BF16, (uint16_t)half);
-    }
-    find_paths();
+    begin(argc, argv);
     test_arguments();
     test_zeros();
-    if (!subset) {
+    test_finite();
+    if (mode != SUBSET) {
         test_isolation();
         test_fma();
         test_halves();
@@ -1244,7 +1023,7 @@ int main(int argc, char **argv) {
         test_batches();
         test_ranks();
         test_bounds();
+        test_bounds_of_ranks();
     }
-    printf("test_project: %ld passed, %ld failed\n", n_passed, n_failed);
-    return n_failed != 0;
+    return finish("test_project");
 }
