@@ -60,12 +60,16 @@ typedef struct project_cut {
     int accepted;
 } project_cut;
 
-/* The first n_rows % n_tasks tasks take one row more. A row is never cut: its sum has one order. */
+/* Cut between pairs of rows, which the kernels take together: the first n_pairs % n_tasks tasks take
+ * one pair more. A row is never cut: its sum has one order. */
 static void project_run_task(void *context, size_t index) {
     project_cut *cut = context;
-    size_t share = cut->n_rows / cut->n_tasks, extra = cut->n_rows % cut->n_tasks;
-    size_t first = index * share + (index < extra ? index : extra);
-    int accepted = cut->kernel(cut->rows, first, share + (index < extra));
+    size_t n_pairs = cut->n_rows / 2 + cut->n_rows % 2;
+    size_t share = n_pairs / cut->n_tasks, extra = n_pairs % cut->n_tasks;
+    size_t first = 2 * (index * share + (index < extra ? index : extra));
+    size_t most = 2 * (share + (index < extra)), left = cut->n_rows - first;
+    int accepted = cut->kernel(cut->rows, first, most < left ? most : left);
+
     if (index == 0) { /* all tasks give the same answer */
         cut->accepted = accepted;
     }
@@ -85,7 +89,7 @@ static glpcore_status project_run(const glpcore_rows *rows, glpcore_rows_kernel 
         size_t bytes = n_rows * rows->n_embd * project_size_of(rows->dtype);
         size_t worth = bytes / PROJECT_MIN_TASK_BYTES;
         cut.n_tasks = executor->n_threads < worth ? executor->n_threads : worth;
-        cut.n_tasks = cut.n_tasks < n_rows ? cut.n_tasks : n_rows;
+        cut.n_tasks = cut.n_tasks < n_rows / 2 ? cut.n_tasks : n_rows / 2;
     }
     if (cut.n_tasks > 1) {
         executor->run(executor->self, project_run_task, &cut, cut.n_tasks);

@@ -394,9 +394,10 @@ typedef struct glpcore_executor {
     void *self;
 } glpcore_executor;
 
-/* A pool of n_threads - 1 threads beside the caller's, for hosts without one of their own. It may
- * be used by one caller at a time; others wait, so a task must not call its own pool. Not usable in
- * a child after fork. */
+/* A pool of n_threads - 1 threads beside the caller's, for hosts without one of their own. Its threads
+ * look for the next job for some 30 us before they sleep, unless the process has fewer processors.
+ * It works for one caller at a time; who finds it busy runs all of its tasks on its own thread. Not
+ * usable in a child after fork: make another there. */
 typedef struct glpcore_pool glpcore_pool;
 GLPCORE_API glpcore_status glpcore_pool_create(size_t n_threads, glpcore_pool **pool);
 GLPCORE_API void glpcore_pool_free(glpcore_pool *pool);

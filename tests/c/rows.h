@@ -321,6 +321,22 @@ static inline void oracle_add(glpcore_dtype dtype, void *row, const float *v, do
     }
 }
 
+/* Bochs rounds a third of the ties between two float16 away from even, by F16C and by AVX-512 alike,
+ * where every processor that was tried rounds to even. A neighbour passes there, in float16 alone. */
+static int wrong_ties;
+
+static inline void find_wrong_ties(void) {
+    uint16_t x = 0;
+    const float v = 0x1.f0ap-4f; /* between 2fc2 and 2fc3 */
+
+    glpcore_rows_run(glpcore_cpu(), GLPCORE_ROWS_ADD, &x, GLPCORE_F16, 1, 1, 1,
+                     &(const float *){&v}, &(const double){1}, 1, NULL);
+    if (mode == QUICK && x == 0x2fc3) {
+        printf("this emulator rounds float16 ties wrongly: one unit is allowed\n");
+        wrong_ties = 1;
+    }
+}
+
 /* Equal bits, but any NaN for any NaN. Returns n, or the first element that differs. */
 static inline size_t difference(glpcore_dtype dtype, const void *a, const void *b, size_t n) {
     size_t i;
@@ -336,7 +352,8 @@ static inline size_t difference(glpcore_dtype dtype, const void *a, const void *
             uint16_t p, q;
             memcpy(&p, (const char *)a + 2 * i, 2);
             memcpy(&q, (const char *)b + 2 * i, 2);
-            if (p != q && !(is_nan16(dtype, p) && is_nan16(dtype, q))) {
+            if (p != q && !(is_nan16(dtype, p) && is_nan16(dtype, q)) &&
+                !(wrong_ties && dtype == GLPCORE_F16 && (uint16_t)(p - q + 1) <= 2)) {
                 return i;
             }
         }
@@ -471,6 +488,7 @@ static void begin(int argc, char **argv) {
         decoded[GLPCORE_BF16][half] = decode(GLPCORE_BF16, (uint16_t)half);
     }
     find_paths();
+    find_wrong_ties();
 }
 
 static int finish(const char *name) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "glpcore.h"
 
@@ -104,6 +105,56 @@ static void test_callers(void) {
     free(expected);
 }
 
+/* Jobs that find the workers looking, and jobs that find them asleep, in turn: what a task wrote is
+ * there when run returns. */
+static void test_rhythm(void) {
+    glpcore_pool *pool = NULL;
+    const glpcore_executor *executor;
+    int round, i;
+
+    glpcore_pool_create(4, &pool);
+    executor = glpcore_pool_executor(pool);
+    for (round = 0; round < 3000; round++) {
+        size_t n = (size_t)(round % 5);
+        work w = {calloc(n + 1, sizeof(int)), 0};
+
+        if (round % 50 == 0) {
+            struct timespec nap = {0, 2000000};
+            nanosleep(&nap, NULL);
+        }
+        executor->run(executor->self, count, &w, n);
+        for (i = 0; i < (int)n; i++) w.sum += w.runs[i];
+        check((size_t)w.sum == n, "tasks of a short job", (size_t)round);
+        free(w.runs);
+    }
+    glpcore_pool_free(pool);
+}
+
+/* A task that calls its own pool finds it busy, and runs what it asked for itself. */
+typedef struct nest {
+    const glpcore_executor *executor;
+    int runs[2][3];
+} nest;
+
+static void nested(void *context, size_t index) {
+    nest *n = context;
+    work w = {n->runs[index], 0};
+
+    n->executor->run(n->executor->self, count, &w, 3);
+}
+
+static void test_busy(void) {
+    glpcore_pool *pool = NULL;
+    nest n = {NULL, {{0}}};
+    size_t i;
+
+    glpcore_pool_create(2, &pool);
+    n.executor = glpcore_pool_executor(pool);
+    n.executor->run(n.executor->self, nested, &n, 2);
+    for (i = 0; i < 6; i++) check(n.runs[i / 3][i % 3] == 1, "tasks of a task", i);
+    glpcore_pool_free(pool);
+}
+
 static void test_arguments(void) {
     glpcore_pool *pool = (glpcore_pool *)&passed;
     check(glpcore_pool_create(0, &pool) == GLPCORE_INVALID && pool == NULL, "no thread", 0);
@@ -118,6 +169,8 @@ int main(void) {
     test_arguments();
     test_tasks();
     test_callers();
+    test_rhythm();
+    test_busy();
     printf("test_pool: %ld passed, %ld failed\n", passed, failed);
     return failed != 0;
 }
