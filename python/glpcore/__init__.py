@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._core import File, Vector, add_rows, project_rows
+from ._core import File, PreparedLayer, Vector, add_rows, project_rows
 from ._core import version as _version
 from ._errors import Finding, FormatError, GlpError, RefusedError
 from ._open import load, open
@@ -27,6 +27,7 @@ __all__ = [
     "FormatError",
     "GlpError",
     "Info",
+    "PreparedLayer",
     "RefusedError",
     "Vector",
     "__version__",

@@ -39,6 +39,8 @@ cdef int _take(Array *a, object x, str name) except -1:
     """Borrows `x`. On success _release must follow; on failure nothing is held."""
     a.has_buffer = False
     a.owner = NULL
+    if Py_TYPE(x) is ndarray_type() and _from_ndarray(a, <PyArrayObject *>x):
+        return 0
     if PyObject_CheckBuffer(x):
         try:
             PyObject_GetBuffer(x, &a.buffer, PyBUF_RECORDS_RO)
@@ -46,12 +48,84 @@ cdef int _take(Array *a, object x, str name) except -1:
             # numpy has no buffer format for the types that other packages add to it.
             return _take_unformatted(a, x, name, error)
         a.has_buffer = True
+        if ndarray_type() is NULL:
+            _find_ndarray()
         try:
             return _from_buffer(a, name)
         except BaseException:
             _release(a)
             raise
     return _take_dlpack(a, x, name)
+
+
+# ---- numpy's arrays, read as they lie: their buffer protocol takes longer than a row does
+
+cdef extern from "numpy/ndarraytypes.h" nogil:
+    ctypedef struct PyArrayObject:
+        pass
+    enum:
+        NPY_FLOAT
+        NPY_HALF
+        NPY_USHORT
+    void *PyArray_DATA(PyArrayObject *)
+    int PyArray_NDIM(PyArrayObject *)
+    intptr_t *PyArray_DIMS(PyArrayObject *)
+    intptr_t *PyArray_STRIDES(PyArrayObject *)
+    int PyArray_TYPE(PyArrayObject *)
+    bint PyArray_ISNOTSWAPPED(PyArrayObject *)
+    bint PyArray_ISWRITEABLE(PyArrayObject *)
+
+
+# numpy is not imported for this: its type is known once somebody passed an array.
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    static PyTypeObject *glpcore_ndarray_type;
+    static PyTypeObject *ndarray_type(void) {
+        return __atomic_load_n(&glpcore_ndarray_type, __ATOMIC_ACQUIRE);
+    }
+    static void set_ndarray_type(PyTypeObject *type) {
+        __atomic_store_n(&glpcore_ndarray_type, type, __ATOMIC_RELEASE);
+    }
+    #else
+    static PyTypeObject *volatile glpcore_ndarray_type;
+    static PyTypeObject *ndarray_type(void) { return glpcore_ndarray_type; }
+    static void set_ndarray_type(PyTypeObject *type) { glpcore_ndarray_type = type; }
+    #endif
+    """
+    PyTypeObject *ndarray_type() nogil
+    void set_ndarray_type(PyTypeObject *) nogil
+
+
+cdef int _find_ndarray() except -1:
+    numpy = _sys.modules.get("numpy")
+    kind = getattr(numpy, "ndarray", None)
+    if isinstance(kind, type):
+        Py_INCREF(kind)
+        set_ndarray_type(<PyTypeObject *>kind)
+    return 0
+
+
+cdef bint _from_ndarray(Array *a, PyArrayObject *x) noexcept:
+    """Whether it is of a type that is taken as it lies."""
+    cdef int kind = PyArray_TYPE(x), i
+    if kind == NPY_FLOAT:
+        a.kind = KIND_F32
+    elif kind == NPY_HALF:
+        a.kind = KIND_F16
+    elif kind == NPY_USHORT:
+        a.kind = KIND_U16
+    else:
+        return False
+    a.ndim = PyArray_NDIM(x)
+    if a.ndim > MAX_DIMS or not PyArray_ISNOTSWAPPED(x):
+        return False
+    a.data = <char *>PyArray_DATA(x)
+    a.readonly = not PyArray_ISWRITEABLE(x)
+    for i in range(a.ndim):
+        a.shape[i] = PyArray_DIMS(x)[i]
+        a.strides[i] = PyArray_STRIDES(x)[i]
+    return True
 
 
 # ---- The buffer protocol

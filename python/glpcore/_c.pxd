@@ -239,18 +239,21 @@ cdef extern from "include/glpcore.h" nogil:
     void glpcore_pool_free(glpcore_pool *pool)
     const glpcore_executor *glpcore_pool_executor(const glpcore_pool *pool)
 
-    glpcore_status glpcore_project_rows(void *x, glpcore_dtype dtype, size_t n_rows,
-                                        size_t n_embd, size_t row_stride, const float *v,
-                                        double scale, const glpcore_executor *executor)
-    glpcore_status glpcore_project_rows_k(void *x, glpcore_dtype dtype, size_t n_rows,
-                                          size_t n_embd, size_t row_stride,
-                                          const float *const *d, const double *alphas, size_t k,
-                                          const glpcore_executor *executor)
-    glpcore_status glpcore_add_rows(void *x, glpcore_dtype dtype, size_t n_rows, size_t n_embd,
-                                    size_t row_stride, const float *v, double scale,
+
+cdef extern from "cpu.h" nogil:
+    uint32_t glpcore_cpu()
+
+
+cdef extern from "project.h" nogil:
+    enum:
+        GLPCORE_ROWS_ADD
+        GLPCORE_ROWS_FINITE
+    glpcore_status glpcore_rows_run(uint32_t cpu, unsigned flags, void *x, glpcore_dtype dtype,
+                                    size_t n_rows, size_t n_embd, size_t row_stride,
+                                    const float *const *d, const double *scales, size_t k,
                                     const glpcore_executor *executor)
 
-# For describing a file by findings that have become Python objects.
+
 cdef extern from "report.h" nogil:
     ctypedef struct glpcore_where:
         pass

@@ -150,6 +150,9 @@ class Vector:
         fallback: float | None = None,
         alphas: Any = None,
     ) -> NDArray[np.float32]: ...
+    def at(
+        self, layer: int, *, alpha: float | None = None, fallback: float | None = None
+    ) -> PreparedLayer: ...
     def project(
         self,
         x: _Array,
@@ -169,4 +172,19 @@ class Vector:
         fallback: float | None = None,
         threads: int = 1,
         dtype: Literal["bf16"] | None = None,
+    ) -> _Array: ...
+
+@final
+class PreparedLayer:
+    @property
+    def layer(self) -> int: ...
+    @property
+    def alphas(self) -> tuple[float, ...]: ...
+    @property
+    def vector(self) -> Vector: ...
+    def project(
+        self, x: _Array, *, threads: int = 1, dtype: Literal["bf16"] | None = None
+    ) -> _Array: ...
+    def add(
+        self, x: _Array, *, threads: int = 1, dtype: Literal["bf16"] | None = None
     ) -> _Array: ...

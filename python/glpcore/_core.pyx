@@ -24,7 +24,10 @@ from cpython.float cimport PyFloat_AsDouble
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.math cimport isfinite, isnan
-from libc.stdint cimport UINT32_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t, uintptr_t
+from cpython.object cimport PyTypeObject, Py_TYPE
+from libc.stdint cimport (
+    UINT32_MAX, UINT64_MAX, int64_t, intptr_t, uint32_t, uint64_t, uintptr_t,
+)
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strlen
 

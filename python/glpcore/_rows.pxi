@@ -56,8 +56,13 @@ cdef _Pool _choose(size_t n_threads, glpcore_executor *own, const glpcore_execut
     return pool
 
 
+cdef object _ONE = 1
+
+
 cdef size_t _thread_count(object threads) except 0:
     cdef uint64_t n
+    if threads is _ONE:
+        return 1
     if threads is None:
         raise TypeError("threads must be an int, not None")
     n = _count(threads, "threads")
@@ -71,6 +76,8 @@ cdef size_t _thread_count(object threads) except 0:
 cdef double _real(object value, str name) except? -1.0:
     """A finite real number."""
     cdef double number
+    if type(value) is float and isfinite(<double>value):
+        return value
     if isinstance(value, (bool, str)):
         raise TypeError(f"{name} must be a real number, not {type(value).__name__}")
     try:
@@ -82,16 +89,6 @@ cdef double _real(object value, str name) except? -1.0:
     if not isfinite(number):
         raise ValueError(f"{name} must be finite, not {number}")
     return number
-
-
-cdef bint _all_finite(const float *v, size_t n) noexcept nogil:
-    """On the bits, which vectorises."""
-    cdef uint32_t bits, bad = 0
-    cdef size_t i
-    for i in range(n):
-        memcpy(&bits, v + i, sizeof(bits))
-        bad |= (bits & 0x7f800000) == 0x7f800000
-    return bad == 0
 
 
 # ---- x: rows in place
@@ -227,45 +224,52 @@ cdef bint _overlaps(const Rows *rows, const char *start, size_t size) noexcept n
 
 # ---- The calls
 
-ctypedef glpcore_status (*Operation)(void *, glpcore_dtype, size_t, size_t, size_t, const float *,
-                                     double, const glpcore_executor *) noexcept nogil
+# Work of fewer bytes is done before another thread could have taken the GIL.
+cdef enum:
+    BRIEF = 32768
 
 
-cdef int _apply(Operation operation, bint narrow, object x, object v, object scale,
-                object threads, object dtype) except -1:
-    """narrow: it is the scale's float32 value that counts as 0."""
+cdef int _run(unsigned flags, const Rows *rows, const float *const *d, const double *scales,
+              size_t k, size_t n_threads, str names) except -1:
+    cdef glpcore_status status
+    cdef _Pool pool
+    cdef glpcore_executor own
+    cdef const glpcore_executor *executor = NULL
+    if n_threads == 1 and rows.n_rows <= BRIEF // (rows.n_embd * rows.itemsize * k):
+        status = glpcore_rows_run(glpcore_cpu(), flags, rows.data, rows.dtype, rows.n_rows,
+                                  rows.n_embd, rows.stride, d, scales, k, NULL)
+    else:
+        pool = _choose(n_threads, &own, &executor)
+        with nogil:
+            status = glpcore_rows_run(glpcore_cpu(), flags, rows.data, rows.dtype, rows.n_rows,
+                                      rows.n_embd, rows.stride, d, scales, k, executor)
+    if status == GLPCORE_REFUSED:
+        raise ValueError(f"{names} a NaN or an infinity; x is untouched")
+    return _check(status, NULL, NULL, None) if status != GLPCORE_OK else 0
+
+
+cdef int _apply(unsigned flags, object x, object v, object scale, object threads,
+                object dtype) except -1:
     cdef double factor = _real(scale, "scale")
     cdef size_t n_threads = _thread_count(threads)
     cdef Array ax
     cdef Array av
     cdef Rows rows
     cdef const float *direction
-    cdef glpcore_status status = GLPCORE_OK
-    cdef bint finite = True
-    cdef _Pool pool
-    cdef glpcore_executor executor
-    cdef const glpcore_executor *chosen = NULL
     _take(&ax, x, "x")
     try:
         _rows_of(&rows, &ax, dtype)
         _take(&av, v, "v")
         try:
             _direction_of(&direction, &av, &rows)
-            if rows.n_rows == 0 or factor == 0 or (narrow and <float>factor == 0):
-                return 0
-            pool = _choose(n_threads, &executor, &chosen)
-            with nogil:
-                finite = _all_finite(direction, rows.n_embd)
-                if finite:
-                    status = operation(rows.data, rows.dtype, rows.n_rows, rows.n_embd,
-                                       rows.stride, direction, factor, chosen)
+            if rows.n_rows > 0:
+                _run(flags | GLPCORE_ROWS_FINITE, &rows, &direction, &factor, 1, n_threads,
+                     "v holds")
         finally:
             _release(&av)
     finally:
         _release(&ax)
-    if not finite:
-        raise ValueError("v holds a NaN or an infinity; x is untouched")
-    return _check(status, NULL, NULL, None)
+    return 0
 
 
 def project_rows(x, v, scale, *, threads=1, dtype=None):
@@ -284,7 +288,7 @@ def project_rows(x, v, scale, *, threads=1, dtype=None):
 
     TypeError or ValueError, naming what is wrong, before x is touched.
     """
-    _apply(glpcore_project_rows, False, x, v, scale, threads, dtype)
+    _apply(0, x, v, scale, threads, dtype)
 
 
 def project_rows_k(x, directions, alphas, *, threads=1, dtype=None):
@@ -301,11 +305,6 @@ def project_rows_k(x, directions, alphas, *, threads=1, dtype=None):
     cdef Array ad
     cdef Rows rows
     cdef size_t j, k
-    cdef glpcore_status status = GLPCORE_OK
-    cdef bint finite = True
-    cdef _Pool pool
-    cdef glpcore_executor executor
-    cdef const glpcore_executor *chosen = NULL
     alphas = [_real(alpha, "alphas") for alpha in alphas]
     k = len(alphas)
     if k > GLPCORE_MAX_RANK:
@@ -324,26 +323,15 @@ def project_rows_k(x, directions, alphas, *, threads=1, dtype=None):
                 scales[j] = alphas[j]
                 _direction_of(&pointers[j], &ad, &rows)
                 ad.data += ad.strides[1]
-            if rows.n_rows == 0:
-                return
-            pool = _choose(n_threads, &executor, &chosen)
-            with nogil:
-                for j in range(k):
-                    if scales[j] != 0:
-                        finite = finite and _all_finite(pointers[j], rows.n_embd)
-                if finite:
-                    status = glpcore_project_rows_k(rows.data, rows.dtype, rows.n_rows,
-                                                    rows.n_embd, rows.stride, pointers, scales, k,
-                                                    chosen)
+            if rows.n_rows > 0 and k > 0:
+                _run(GLPCORE_ROWS_FINITE, &rows, pointers, scales, k, n_threads,
+                     "directions hold")
         finally:
             _release(&ad)
     finally:
         _release(&ax)
-    if not finite:
-        raise ValueError("directions hold a NaN or an infinity; x is untouched")
-    _check(status, NULL, NULL, None)
 
 
 def add_rows(x, v, scale, *, threads=1, dtype=None):
     """For each row of x: x <- x + scale * v, in place. Arguments as for `project_rows`."""
-    _apply(glpcore_add_rows, True, x, v, scale, threads, dtype)
+    _apply(GLPCORE_ROWS_ADD, x, v, scale, threads, dtype)

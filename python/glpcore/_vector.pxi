@@ -334,6 +334,28 @@ cdef class Vector:
 
     # ---- Applying it
 
+    def at(self, layer, *, alpha=None, fallback=None):
+        """A `PreparedLayer`: the layer's directions and their strengths, looked up once.
+
+        alpha and fallback as for `strength`. KeyError for a layer that is not steered.
+        """
+        cdef glpcore_strength wishes
+        cdef PreparedLayer prepared = PreparedLayer.__new__(PreparedLayer, _KEY)
+        cdef uint32_t j
+        cdef double strength
+        cdef list strengths = []
+        _wishes(&wishes, alpha, fallback)
+        prepared._allocate(self)
+        for j in range(self._info.rank):
+            self._alpha(layer, j, &wishes, &strength)
+            prepared._alphas[j] = strength
+            prepared._directions[j] = glpcore_direction(self._handle, _layer_number(layer, "layer"),
+                                                        j)
+            strengths.append(strength)
+        prepared.layer = _index(layer)
+        prepared.alphas = tuple(strengths)
+        return prepared
+
     def project(self, x, layer, *, alpha=None, fallback=None, threads=1, dtype=None):
         """Projects the layer's directions out of x, in place, and returns x.
 
@@ -343,8 +365,7 @@ cdef class Vector:
 
         RefusedError `mode-mismatch` for an additive vector.
         """
-        if self._info.mode != GLPCORE_MODE_PROJECT:
-            raise self._other_mode("project")
+        self._require(GLPCORE_MODE_PROJECT)
         self._apply(x, layer, alpha, fallback, threads, dtype)
         return x
 
@@ -353,31 +374,39 @@ cdef class Vector:
 
         Arguments as for `project`. RefusedError `mode-mismatch` for a projecting vector.
         """
-        if self._info.mode != GLPCORE_MODE_ADD:
-            raise self._other_mode("add")
+        self._require(GLPCORE_MODE_ADD)
         self._apply(x, layer, alpha, fallback, threads, dtype)
         return x
 
-    cdef object _other_mode(self, str asked):
-        message = f"Use {self.mode}() with this vector. Its mode is {self.mode}, not {asked}."
+    cdef int _require(self, glpcore_mode asked) except -1:
+        if self._info.mode == asked:
+            return 0
+        name = _name_of_mode(asked)
+        message = f"Use {self.mode}() with this vector. Its mode is {self.mode}, not {name}."
         findings = [Finding("mode-mismatch", "refusal", message)]
-        return RefusedError(summary(findings), findings)
+        raise RefusedError(summary(findings), findings)
 
     cdef int _apply(self, object x, object layer, object alpha, object fallback, object threads,
                     object dtype) except -1:
         cdef glpcore_strength wishes
-        cdef size_t n_threads = _thread_count(threads)
         cdef uint32_t number = _layer_number(layer, "layer")
-        cdef uint32_t j, rank = self._info.rank
+        cdef uint32_t j
         cdef const float *directions[GLPCORE_MAX_RANK]
         cdef double alphas[GLPCORE_MAX_RANK]
+        _wishes(&wishes, alpha, fallback)
+        directions[0] = glpcore_direction(self._handle, number, 0)
+        for j in range(self._info.rank if directions[0] is not NULL else 0):
+            directions[j] = glpcore_direction(self._handle, number, j)
+            self._alpha(layer, j, &wishes, &alphas[j])
+        return self._steer(x, directions, alphas, threads, dtype)
+
+    cdef int _steer(self, object x, const float *const *directions, const double *alphas,
+                    object threads, object dtype) except -1:
+        """With directions[0] NULL x is only looked at."""
+        cdef size_t n_threads = _thread_count(threads)
+        cdef uint32_t j
         cdef Array array
         cdef Rows rows
-        cdef _Pool pool
-        cdef glpcore_executor executor
-        cdef const glpcore_executor *chosen = NULL
-        cdef glpcore_status status = GLPCORE_OK
-        _wishes(&wishes, alpha, fallback)
         _take(&array, x, "x")
         try:
             _rows_of(&rows, &array, dtype)
@@ -385,29 +414,70 @@ cdef class Vector:
                 raise ValueError(
                     f"the rows of x have {rows.n_embd} elements and the vector has "
                     f"{self._info.n_embd}: they must be the same width")
-            if glpcore_direction(self._handle, number, 0) is NULL:
+            if directions[0] is NULL or rows.n_rows == 0:
                 return 0
-            for j in range(rank):
-                directions[j] = glpcore_direction(self._handle, number, j)
-                self._alpha(layer, j, &wishes, &alphas[j])
-            if rows.n_rows == 0:
-                return 0
-            pool = _choose(n_threads, &executor, &chosen)
-            with nogil:
-                if self._info.mode == GLPCORE_MODE_PROJECT:
-                    status = glpcore_project_rows_k(rows.data, rows.dtype, rows.n_rows,
-                                                    rows.n_embd, rows.stride, directions, alphas,
-                                                    rank, chosen)
-                else:
-                    for j in range(rank):
-                        status = glpcore_add_rows(rows.data, rows.dtype, rows.n_rows,
-                                                  rows.n_embd, rows.stride, directions[j],
-                                                  alphas[j], chosen)
-                        if status != GLPCORE_OK:
-                            break
+            if self._info.mode == GLPCORE_MODE_PROJECT:
+                return _run(0, &rows, directions, alphas, self._info.rank, n_threads, None)
+            for j in range(self._info.rank):
+                _run(GLPCORE_ROWS_ADD, &rows, directions + j, alphas + j, 1, n_threads, None)
         finally:
             _release(&array)
-        return _check(status, NULL, NULL, None)
+        return 0
+
+
+@cython.final
+@cython.no_gc
+cdef class PreparedLayer:
+    """One layer of a `Vector`, ready to be applied again and again. Made by `Vector.at`.
+
+    Immutable; keeps the vector and its file open. layer: its number. alphas: the strength of each
+    direction.
+    """
+
+    cdef Vector _vector
+    cdef const float **_directions
+    cdef double *_alphas
+    cdef readonly object layer
+    cdef readonly tuple alphas
+
+    def __cinit__(self, key=None):
+        if key is not _KEY:
+            raise TypeError("make a PreparedLayer with Vector.at()")
+
+    cdef int _allocate(self, Vector vector) except -1:
+        self._directions = <const float **>malloc(vector._info.rank * sizeof(void *))
+        self._alphas = <double *>malloc(vector._info.rank * sizeof(double))
+        if self._directions is NULL or self._alphas is NULL:
+            raise MemoryError()
+        self._vector = vector
+        return 0
+
+    def __dealloc__(self):
+        free(self._directions)
+        free(self._alphas)
+
+    def __reduce__(self):
+        raise TypeError("a PreparedLayer belongs to an open file and cannot be copied")
+
+    def __repr__(self):
+        return f"<glpcore.PreparedLayer {self.layer} of {self._vector!r}>"
+
+    @property
+    def vector(self):
+        """The `Vector` it was made from."""
+        return self._vector
+
+    def project(self, x, *, threads=1, dtype=None):
+        """`Vector.project` for this layer and these strengths; returns x."""
+        self._vector._require(GLPCORE_MODE_PROJECT)
+        self._vector._steer(x, self._directions, self._alphas, threads, dtype)
+        return x
+
+    def add(self, x, *, threads=1, dtype=None):
+        """`Vector.add` for this layer and these strengths; returns x."""
+        self._vector._require(GLPCORE_MODE_ADD)
+        self._vector._steer(x, self._directions, self._alphas, threads, dtype)
+        return x
 
 
 cdef int _wishes(glpcore_strength *wishes, object alpha, object fallback) except -1:
