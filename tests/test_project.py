@@ -640,3 +640,38 @@ def test_torch_refused():
         glpcore.project_rows(zeros, torch.ones(8, requires_grad=True), 1.0)
     detached = zeros.clone().requires_grad_()
     glpcore.project_rows(detached.detach(), V8, 1.0)
+
+
+# ---- Arrays of numpy, which are read as they lie -------------------------------------------------
+
+
+def test_the_types_of_numpy_beside_its_plain_arrays(tmp_path):
+    """The first call learns numpy's array type; subclasses and the rest go on by their buffers."""
+    want = sample((3, 8), np.dtype("f4"))
+    glpcore.project_rows(want, unit(8), 0.7)
+    mapped = np.memmap(tmp_path / "x", "f4", "w+", shape=(3, 8))
+    for x in (sample((3, 8), np.dtype("f4")), mapped, np.ma.masked_array(np.zeros((3, 8), "f4"))):
+        x[...] = sample((3, 8), np.dtype("f4"))
+        glpcore.project_rows(x, unit(8), 0.7)
+        same_bits(np.asarray(x), want)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((2, 8), ">f4"), "x is byte-swapped float32"),
+        (np.zeros((2, 8), "f8"), "x is float64"),
+        (np.zeros((2, 8), "u2"), 'pass dtype="bf16"'),
+        (np.zeros((2, 8), "i2"), "x is int16"),
+        (np.zeros((2, 8), "O"), "x is object"),
+        (np.zeros((8, 2), "f4").T, "not contiguous"),
+        (np.broadcast_to(np.zeros(8, "f4"), (2, 8)), "x is read-only"),
+        (np.zeros(65, "u1")[1:].view("f4").reshape(2, 8), "x is not aligned"),
+        (np.zeros((), "f4"), "x has no dimension"),
+    ],
+    ids=["swapped", "f8", "u2", "i2", "object", "columns", "broadcast", "unaligned", "scalar"],
+)
+def test_plain_arrays_that_do_not_fit(x, message):
+    glpcore.project_rows(np.zeros((1, 8), "f4"), unit(8), 1.0)  # numpy's type is known
+    with pytest.raises((TypeError, ValueError), match=message):
+        glpcore.project_rows(x, unit(8), 1.0)

@@ -331,6 +331,71 @@ def test_project_any_array():
     np.testing.assert_array_equal(vec.project(bits, 1, alpha=1, dtype="bf16"), want)
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+def test_prepared_layer(rank):
+    vec = load(gw.sound(rank=rank), hook=gw.FFN)
+    for strength in ({}, {"alpha": 0.3}, {"alpha": 0}):
+        prepared = vec.at(2, **strength)
+        assert prepared.layer == 2
+        assert prepared.alphas == tuple(vec.alpha(2, j, **strength) for j in range(rank))
+        for _ in range(2):
+            x, want = states(), states()
+            vec.project(want, 2, **strength)
+            assert prepared.project(x) is x
+            assert x.tobytes() == want.tobytes()
+    assert vec.at(2, alpha=0).project(states()).tobytes() == states().tobytes()
+    assert prepared.vector is vec
+    assert repr(prepared).startswith("<glpcore.PreparedLayer 2 of <glpcore.Vector")
+
+
+def test_prepared_layer_of_an_additive_vector():
+    vec = load(gw.additive(), mode="add")
+    x, want = states(), states()
+    vec.add(want, vec.layers[0], alpha=1.5)
+    assert vec.at(vec.layers[0], alpha=1.5).add(x) is x
+    assert x.tobytes() == want.tobytes()
+    with pytest.raises(glpcore.RefusedError, match="Its mode is add"):
+        vec.at(vec.layers[0], alpha=1.5).project(x)
+
+
+def test_prepared_layer_refuses():
+    vec = load(gw.sound())
+    with pytest.raises(glpcore.RefusedError) as caught:
+        vec.at(1)
+    assert caught.value.code == "alpha-missing"
+    with pytest.raises(KeyError, match="layer 0 is not steered; steered are 1-3"):
+        vec.at(0, alpha=1)
+    with pytest.raises(TypeError, match="layer must be an int"):
+        vec.at("1", alpha=1)
+    with pytest.raises(ValueError, match="alpha must be finite"):
+        vec.at(1, alpha=float("inf"))
+    prepared = vec.at(1, alpha=1)
+    with pytest.raises(ValueError, match="rows of x have 7 elements and the vector has 8"):
+        prepared.project(states(2, 7))
+    with pytest.raises(ValueError, match="x is read-only"):
+        prepared.project(vec[1])
+    with pytest.raises(glpcore.RefusedError, match="Its mode is project"):
+        prepared.add(states())
+    with pytest.raises(TypeError, match="with Vector"):
+        glpcore.PreparedLayer()
+    for clone in (copy.copy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied"):
+            clone(prepared)
+
+
+def test_prepared_layer_keeps_the_file(tmp_path):
+    path = write(tmp_path, gw.sound())
+    file = glpcore.open(path)
+    prepared = file.accept().at(1, alpha=1)
+    with pytest.raises(BufferError):
+        file.close()
+    want = states()
+    glpcore.project_rows(want, unit(1), 1.0)
+    assert prepared.project(states()).tobytes() == want.tobytes()
+    del prepared
+    file.close()
+
+
 def test_a_layer_that_is_not_steered():
     vec = load(gw.sound())
     x = states()

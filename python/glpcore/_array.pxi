@@ -76,25 +76,33 @@ cdef extern from "numpy/ndarraytypes.h" nogil:
     bint PyArray_ISWRITEABLE(PyArrayObject *)
 
 
-# numpy is not imported for this: its type is known once somebody passed an array.
+# What is known of types, from the first object of each on: numpy is not imported for this.
+cdef struct Exchange:
+    PyTypeObject *type
+    DLExchangeAPI *api
+
 cdef extern from *:
     """
     #if defined(__GNUC__)
-    static PyTypeObject *glpcore_ndarray_type;
-    static PyTypeObject *ndarray_type(void) {
-        return __atomic_load_n(&glpcore_ndarray_type, __ATOMIC_ACQUIRE);
-    }
-    static void set_ndarray_type(PyTypeObject *type) {
-        __atomic_store_n(&glpcore_ndarray_type, type, __ATOMIC_RELEASE);
-    }
+    #  define KNOWN(kind, name)                                                       \\
+        static kind *known_##name;                                                    \\
+        static kind *name(void) { return __atomic_load_n(&known_##name, __ATOMIC_ACQUIRE); } \\
+        static void set_##name(kind *value) {                                         \\
+            __atomic_store_n(&known_##name, value, __ATOMIC_RELEASE);                 \\
+        }
     #else
-    static PyTypeObject *volatile glpcore_ndarray_type;
-    static PyTypeObject *ndarray_type(void) { return glpcore_ndarray_type; }
-    static void set_ndarray_type(PyTypeObject *type) { glpcore_ndarray_type = type; }
+    #  define KNOWN(kind, name)                                                       \\
+        static kind *volatile known_##name;                                           \\
+        static kind *name(void) { return known_##name; }                              \\
+        static void set_##name(kind *value) { known_##name = value; }
     #endif
+    KNOWN(PyTypeObject, ndarray_type)
+    KNOWN(void, exchange)
     """
     PyTypeObject *ndarray_type() nogil
     void set_ndarray_type(PyTypeObject *) nogil
+    void *exchange() nogil
+    void set_exchange(void *) nogil
 
 
 cdef int _find_ndarray() except -1:
@@ -208,6 +216,29 @@ _DEVICES = {
 _CODES_OF_DLPACK = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
 
+cdef DLExchangeAPI *_exchange_of(object kind) except? NULL:
+    """DLPack's C interface to objects of this type, or NULL. The first type is remembered."""
+    cdef Exchange *known = <Exchange *>exchange()
+    cdef DLExchangeAPI *api
+    if known is not NULL and known.type is <PyTypeObject *>kind:
+        return known.api
+    capsule = getattr(kind, "__dlpack_c_exchange_api__", None)
+    if capsule is None or not PyCapsule_IsValid(capsule, "dlpack_exchange_api"):
+        return NULL
+    api = <DLExchangeAPI *>PyCapsule_GetPointer(capsule, "dlpack_exchange_api")
+    if api.version.major != 1 or api.borrow is NULL:
+        return NULL
+    if known is NULL:
+        known = <Exchange *>malloc(sizeof(Exchange))
+        if known is not NULL:
+            Py_INCREF(kind)
+            Py_INCREF(capsule)
+            known.type = <PyTypeObject *>kind
+            known.api = api
+            set_exchange(known)
+    return api
+
+
 cdef int _take_dlpack(Array *a, object x, str name) except -1:
     cdef DLExchangeAPI *api
     cdef DLTensor tensor
@@ -215,17 +246,15 @@ cdef int _take_dlpack(Array *a, object x, str name) except -1:
     # An in-place change behind autograd's back would make its gradients wrong.
     if getattr(x, "requires_grad", False):
         raise ValueError(f"{name} requires grad: pass {name}.detach()")
-    capsule = getattr(kind, "__dlpack_c_exchange_api__", None)
-    if capsule is not None and PyCapsule_IsValid(capsule, "dlpack_exchange_api"):
-        api = <DLExchangeAPI *>PyCapsule_GetPointer(capsule, "dlpack_exchange_api")
-        if api.version.major == 1 and api.borrow is not NULL:
-            try:
-                api.borrow(<void *>x, &tensor)
-            except (RuntimeError, BufferError) as error:
-                first = str(error).partition("\n")[0]
-                raise ValueError(f"{name} has no memory to work on: {first}") from error
-            a.readonly = False
-            return _from_dlpack(a, &tensor, name)
+    api = _exchange_of(kind)
+    if api is not NULL:
+        try:
+            api.borrow(<void *>x, &tensor)
+        except (RuntimeError, BufferError) as error:
+            first = str(error).partition("\n")[0]
+            raise ValueError(f"{name} has no memory to work on: {first}") from error
+        a.readonly = False
+        return _from_dlpack(a, &tensor, name)
     if not hasattr(kind, "__dlpack__"):
         raise TypeError(
             f"{name} must be an array (buffer protocol or DLPack), not {kind.__name__}")

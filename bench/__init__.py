@@ -1,0 +1,1 @@
+"""Ratio benchmarks of glpcore against real peers, all in one run: `python -m bench --help`."""
