@@ -62,6 +62,13 @@ else
     say "other processors: left out, no ziglang"
 fi
 
+say "AVX-512 under emulation"
+for test in bits project; do
+    cc -O2 -static -ffp-contract=off "${include[@]}" "tests/c/test_$test.c" csrc/*.c "${libs[@]}" -o "$work/test"
+    printf '%-28s' "$test quick"
+    tools/run_avx512.sh "$work/test" quick 2>&1 | tail -1
+done
+
 say "every prefix, every value of every header byte, every failing allocation"
 "$python" tests/fuzz/make_seeds.py "$work/seeds"
 cc -O1 -g -DSWEEP_WRAP -fsanitize=address,undefined -fno-sanitize-recover=all "${include[@]}" \
