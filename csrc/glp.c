@@ -184,6 +184,17 @@ glpcore_hook glpcore_file_hook(const glpcore_file *file) {
     return glpcore_hook_from_name(hook->text.data, hook->text.size);
 }
 
+glpcore_text glpcore_file_hook_text(const glpcore_file *file) {
+    static const char unsaid[] = "residual_stream_post_layer";
+    const glpcore_value *hook = value_of(file, GLPCORE_KEY_HOOK_POINT);
+    glpcore_text text = hook->text;
+    if (hook->state == GLPCORE_ABSENT && glpcore_file_mode(file) == GLPCORE_MODE_ADD) {
+        text.data = unsaid;
+        text.size = sizeof unsaid - 1;
+    }
+    return text;
+}
+
 glpcore_structure glpcore_file_structure(const glpcore_file *file) {
     const glpcore_value *structure = value_of(file, GLPCORE_KEY_STRUCTURE);
     if (structure->state == GLPCORE_ABSENT) return GLPCORE_STRUCTURE_PER_LAYER;
@@ -543,8 +554,9 @@ glpcore_status glpcore_info_get(const glpcore_file *file, glpcore_info *out) {
     info.hook = glpcore_file_hook(file);
     info.hook_text = value_of(file, GLPCORE_KEY_HOOK_POINT)->text;
     info.derived_at = value_of(file, GLPCORE_KEY_DERIVED_AT)->text;
-    info.transferred = info.derived_at.data != NULL && info.hook_text.data != NULL &&
-                       !glpcore_text_equal(info.derived_at, info.hook_text);
+    info.transferred = info.derived_at.data != NULL &&
+                       glpcore_file_hook_text(file).data != NULL &&
+                       !glpcore_text_equal(info.derived_at, glpcore_file_hook_text(file));
     info.structure = glpcore_file_structure(file);
     info.structure_text = value_of(file, GLPCORE_KEY_STRUCTURE)->text;
     info.has_alpha = alpha->state == GLPCORE_PRESENT && glpcore_finite_f64(&alpha->number);
@@ -622,10 +634,17 @@ glpcore_status glpcore_tensor_at(const glpcore_file *file, size_t index, glpcore
 static double cosine_to_previous(const glpcore_file *file, size_t index) {
     const glpcore_named *row = &file->sound[index], *previous;
     const size_t n = (size_t)row->n_embd;
-    size_t i = index;
-    while (i > 0 && file->sound[i].layer == row->layer) i--;
-    while (i > 0 && file->sound[i].j > row->j) i--;
-    previous = &file->sound[i];
+    size_t low = 0, high = index; /* sorted by layer, then by j */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const glpcore_named *at = &file->sound[middle];
+        if (at->layer + 1 < row->layer || (at->layer + 1 == row->layer && at->j < row->j)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    previous = &file->sound[low];
     if (previous->layer + 1 != row->layer || previous->j != row->j ||
         previous->n_embd != row->n_embd) {
         return glpcore_nan();

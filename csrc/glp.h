@@ -76,6 +76,8 @@ struct glpcore_file {
 /* The file's own statements, with the defaults of the format. */
 glpcore_mode glpcore_file_mode(const glpcore_file *file);
 glpcore_hook glpcore_file_hook(const glpcore_file *file);
+/* The hook point in the file's words, or the one that an additive file has unsaid. */
+glpcore_text glpcore_file_hook_text(const glpcore_file *file);
 glpcore_structure glpcore_file_structure(const glpcore_file *file);
 glpcore_text glpcore_file_base_name(const glpcore_file *file);
 glpcore_text glpcore_file_base_revision(const glpcore_file *file);

@@ -236,16 +236,16 @@ static void check_hook(judge *it) {
 
 static void check_derived_at(judge *it) {
     const glpcore_value *derived = value_of(it, GLPCORE_KEY_DERIVED_AT);
-    const glpcore_value *hook = value_of(it, GLPCORE_KEY_HOOK_POINT);
+    const glpcore_text hook = glpcore_file_hook_text(it->file);
     char from[GLPCORE_QUOTE_SIZE], to[GLPCORE_QUOTE_SIZE];
     glpcore_where where;
-    if (derived->state != GLPCORE_PRESENT || hook->state != GLPCORE_PRESENT) return;
-    if (glpcore_text_equal(derived->text, hook->text)) return;
+    if (derived->state != GLPCORE_PRESENT || hook.data == NULL) return;
+    if (glpcore_text_equal(derived->text, hook)) return;
     where = at_key(it, GLPCORE_KEY_DERIVED_AT);
     glpcore_report_add(it->report, WARN, "transferred", &where,
                        "Check the effect at the hook point. The vector was derived at %s and is "
                        "applied at %s.",
-                       glpcore_quote(derived->text, from), glpcore_quote(hook->text, to));
+                       glpcore_quote(derived->text, from), glpcore_quote(hook, to));
 }
 
 static void check_structure(judge *it) {
@@ -636,6 +636,18 @@ static void check_alpha(judge *it) {
     check_alpha_name(it, alpha);
 }
 
+/* In either case; the suffix in lower case. */
+static int has_suffix(glpcore_text text, const char *suffix) {
+    const size_t size = strlen(suffix);
+    size_t i;
+    if (text.size < size) return 0;
+    for (i = 0; i < size; i++) {
+        const char c = text.data[text.size - size + i];
+        if ((c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) != suffix[i]) return 0;
+    }
+    return 1;
+}
+
 /* File names carry the strength as "-a4": `v-L10-38-a4.gguf`. */
 static void check_alpha_name(judge *it, double alpha) {
     glpcore_text rest = as_text(it->file->name);
@@ -650,18 +662,25 @@ static void check_alpha_name(judge *it, double alpha) {
     }
     rest.data += i;
     rest.size -= i;
-    if (rest.size > 5 && memcmp(rest.data + rest.size - 5, ".gguf", 5) == 0) rest.size -= 5;
+    if (rest.size > 5 && has_suffix(rest, ".gguf")) rest.size -= 5;
     if (rest.size == 0) return;
     next_field(&rest, '-', &is_last);
     while (!is_last) {
-        const glpcore_text field = next_field(&rest, '-', &is_last);
+        glpcore_text field = next_field(&rest, '-', &is_last);
+        const int negative = field.size == 1 && field.data[0] == 'a' && !is_last;
         double value;
+        if (negative) { /* "-a-4" */
+            field = next_field(&rest, '-', &is_last);
+            field.data--;
+            field.size++;
+        }
         /* A digit first: "-all" and "-axis" are words. */
-        if (field.size < 2 || field.data[0] != 'a' || field.data[1] < '0' || field.data[1] > '9') {
+        if (field.size < 2 || (field.data[0] != 'a' && !negative) || field.data[1] < '0' ||
+            field.data[1] > '9') {
             continue;
         }
         if (!glpcore_parse_double(field.data + 1, field.size - 1, &value)) continue;
-        named = value;
+        named = negative ? -value : value;
         found = 1;
     }
     if (!found || named == alpha || (float)named == (float)alpha) return;
@@ -845,11 +864,12 @@ static int is_a_base_name(const glpcore_target *target, glpcore_text name) {
     return 0;
 }
 
-static void check_base_names(judge *it) {
+/* A file may name its base by two keys; each that is there must agree. */
+static void check_base_name(judge *it, glpcore_key key) {
     const glpcore_target *target = it->target;
-    const glpcore_text name = glpcore_file_base_name(it->file);
+    const glpcore_text name = value_of(it, key)->text;
     const glpcore_severity severity = target->allow_base_mismatch ? WARN : REFUSE;
-    const glpcore_where where = at_key(it, GLPCORE_KEY_BASE_NAME);
+    const glpcore_where where = at_key(it, key);
     char ours[GLPCORE_QUOTE_SIZE], theirs[GLPCORE_QUOTE_SIZE];
     if (target->n_base_names == 0 || name.data == NULL || name.size == 0) return;
     if (is_a_base_name(target, name)) return;
@@ -860,10 +880,10 @@ static void check_base_names(judge *it) {
                        glpcore_quote(as_text(target->base_names[0]), theirs));
 }
 
-static void check_base_revision(judge *it) {
-    const glpcore_text ours = glpcore_file_base_revision(it->file);
+static void check_base_revision(judge *it, glpcore_key key) {
+    const glpcore_text ours = value_of(it, key)->text;
     const glpcore_text theirs = as_text(it->target->base_revision);
-    const glpcore_where where = at_key(it, GLPCORE_KEY_BASE_VERSION);
+    const glpcore_where where = at_key(it, key);
     char file_quoted[GLPCORE_QUOTE_SIZE], target_quoted[GLPCORE_QUOTE_SIZE];
     if (theirs.data == NULL || !glpcore_is_commit(ours) || !glpcore_is_commit(theirs)) return;
     if (glpcore_same_commit(ours, theirs)) return;
@@ -983,8 +1003,10 @@ void glpcore_find_faults(const glpcore_file *file, const glpcore_target *target,
     if (!it.own) {
         check_width(&it);
         check_depth(&it);
-        check_base_names(&it);
-        check_base_revision(&it);
+        check_base_name(&it, GLPCORE_KEY_BASE_NAME);
+        check_base_name(&it, GLPCORE_KEY_GLP_BASE_MODEL);
+        check_base_revision(&it, GLPCORE_KEY_BASE_VERSION);
+        check_base_revision(&it, GLPCORE_KEY_GLP_BASE_REVISION);
         check_arch(&it);
     }
     check_base_missing(&it);

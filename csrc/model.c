@@ -20,30 +20,30 @@ static glpcore_text without_organisation(glpcore_text name) {
     return name;
 }
 
-/* The next character that counts, or 0 at the end. */
-static char next(glpcore_text *name) {
+/* The next character that counts, or -1 at the end: a NUL is a character like others. */
+static int next(glpcore_text *name) {
     while (name->size > 0) {
         const char c = name->data[0];
         name->data++;
         name->size--;
-        if (!is_separator(c)) return lower(c);
+        if (!is_separator(c)) return (unsigned char)lower(c);
     }
-    return '\0';
+    return -1;
 }
 
 int glpcore_same_base(glpcore_text a, glpcore_text b) {
     a = without_organisation(a);
     b = without_organisation(b);
     for (;;) {
-        const char x = next(&a), y = next(&b);
+        const int x = next(&a), y = next(&b);
         if (x != y) return 0;
-        if (x == '\0') return a.size == 0 && b.size == 0;
+        if (x < 0) return 1;
     }
 }
 
 int glpcore_base_is_empty(glpcore_text name) {
     name = without_organisation(name);
-    return next(&name) == '\0' && name.size == 0;
+    return next(&name) < 0;
 }
 
 int glpcore_is_commit(glpcore_text revision) {
@@ -110,6 +110,9 @@ static const char *const architectures[] = {
     "granite granite",
     "granitemoe granitemoe",
     "granitehybrid granitemoehybrid",
+    /* The same model type, where all of its layers are attention. */
+    "granite granitemoehybrid",
+    "granitemoe granitemoehybrid",
     "internlm2 internlm2",
     "minicpm minicpm",
     "minicpm3 minicpm3",
@@ -155,23 +158,25 @@ static int same_word(glpcore_text name, const char *word, size_t size) {
     return 1;
 }
 
-/* The row of the table that has the name, or -1. */
-static int find_architecture(glpcore_text name) {
-    size_t i;
-    for (i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
-        const char *word = architectures[i];
-        for (;;) {
-            const size_t size = strcspn(word, " ");
-            if (same_word(name, word, size)) return (int)i;
-            if (word[size] == '\0') break;
-            word += size + 1;
-        }
+/* Whether a row of the table has the name. */
+static int row_has(const char *word, glpcore_text name) {
+    for (;;) {
+        const size_t size = strcspn(word, " ");
+        if (same_word(name, word, size)) return 1;
+        if (word[size] == '\0') return 0;
+        word += size + 1;
     }
-    return -1;
 }
 
 glpcore_arch_match glpcore_compare_arch(glpcore_text a, glpcore_text b) {
-    const int x = find_architecture(a), y = find_architecture(b);
-    if (x >= 0 && y >= 0) return x == y ? GLPCORE_ARCH_SAME : GLPCORE_ARCH_OTHER;
+    int knows_a = 0, knows_b = 0;
+    size_t i;
+    for (i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
+        const int has_a = row_has(architectures[i], a), has_b = row_has(architectures[i], b);
+        if (has_a && has_b) return GLPCORE_ARCH_SAME;
+        knows_a |= has_a;
+        knows_b |= has_b;
+    }
+    if (knows_a && knows_b) return GLPCORE_ARCH_OTHER;
     return glpcore_same_base(a, b) ? GLPCORE_ARCH_SAME : GLPCORE_ARCH_UNSURE;
 }

@@ -242,6 +242,10 @@ HOOK = [
          sound=lambda: gw.additive(hook=FFN)),
     Case("transferred", "derived elsewhere", keys(derived_at=RESIDUAL), severity=WARNING, info=0,
          words=(RESIDUAL, FFN), sound=keys(derived_at=FFN)),
+    Case("transferred", "an additive file without a hook is at the residual stream",
+         lambda: gw.additive(hook=None, keys={"glp.derived_at": FFN}), ("--mode", "add"),
+         severity=WARNING, info=0, words=(RESIDUAL, FFN),
+         sound=lambda: gw.additive(hook=None, keys={"glp.derived_at": RESIDUAL})),
     Case("transferred", "derived at a site of another name", keys(derived_at="resid_post"),
          severity=WARNING, info=0, words=("resid_post",)),
 ]  # fmt: skip
@@ -632,6 +636,17 @@ TARGETS = [
              keys={"general.base_model.0.version": None, "glp.base_revision": "e" * 40}),
          ("--base-revision", "f" * 40), info=0, words=("e" * 40,), sound=lambda: gw.sound(
              keys={"general.base_model.0.version": None, "glp.base_revision": "f" * 40})),
+    Case("base-mismatch", "glp.base_model beside a general key that agrees",
+         lambda: gw.sound(keys={"glp.base_model": "Big 9B"}), ("--base", "Tiny 1B"), info=0,
+         key="glp.base_model", words=("Big 9B",),
+         sound=lambda: gw.sound(keys={"glp.base_model": "tiny-1b"})),
+    Case("base-mismatch", "glp.base_revision beside a general key that agrees",
+         lambda: gw.sound(keys={"glp.base_revision": "e" * 40}),
+         ("--base-revision", gw.REVISION), info=0, key="glp.base_revision", words=("e" * 40,),
+         sound=lambda: gw.sound(keys={"glp.base_revision": gw.REVISION})),
+    Case("base-mismatch", "a NUL at the end is a character",
+         lambda: gw.sound(keys={"general.base_model.0.name": gw.string(b"Tiny 1B\0")}),
+         ("--base", "Tiny 1B"), info=0, key="general.base_model.0.name"),
     Case("base-missing", "absent", base_keys(name=None), severity=WARNING, info=0),
     *(
         Case("key-unknown", key, keys(**{key.removeprefix("glp."): "x"}), severity=WARNING, info=0,
@@ -973,6 +988,13 @@ def test_info_text(judge):
         ("x-a4.0.gguf", 4.0, False),
         ("x-a0.1.gguf", 0.1, False),
         ("x-alpha.gguf", 2.0, False),
+        ("x-a-4.gguf", -4.0, False),
+        ("x-a-4.gguf", 4.0, True),
+        ("x-a.gguf", 4.0, False),
+        ("x-a-b.gguf", 4.0, False),
+        ("x-a-4-v2.gguf", 4.0, True),
+        ("x-a4.GGUF", 2.0, True),
+        ("x-a4.GGUF", 4.0, False),
         ("x.gguf", 2.0, False),
     ],
 )
@@ -1060,6 +1082,11 @@ def test_base_name_of_a_model(judge):
         ("qwen2", "llama", REFUSAL),
         ("gemma3", "llama", REFUSAL),
         ("gemma2", "gemma3", REFUSAL),
+        ("granite", "granitemoehybrid", None),
+        ("granitemoe", "granitemoehybrid", None),
+        ("granitehybrid", "granitemoehybrid", None),
+        ("granite", "granitemoe", REFUSAL),
+        ("llama", "granitemoehybrid", REFUSAL),
         ("a-new-architecture", "llama", WARNING),
         ("llama", "a-new-architecture", WARNING),
     ],
@@ -1079,6 +1106,23 @@ def test_architecture(judge, tmp_path, hint, arch, severity):
     allowed = judge.check(hinted(hint), "--model", path, "--allow-base-mismatch")
     assert allowed.status == 0
     assert allowed.one("arch-mismatch")["severity"] == WARNING
+
+
+def test_a_nul_at_the_end_of_an_architecture(judge, tmp_path):
+    path = config(tmp_path, model_type="zork")
+    spec = gw.sound(keys={"controlvector.model_hint": gw.string(b"zork\0")})
+    assert judge.check(spec, "--model", path).codes() == {"arch-mismatch"}
+
+
+def test_steps_are_not_the_models_layers(judge, tmp_path):
+    """A looped model runs more steps than it has layers; only the caller says how many."""
+    path = config(tmp_path, num_hidden_layers=2)
+    steps = ("--structure", "per-execution-step")
+    assert judge.check(gw.steps(), *steps, "--model", path).findings == []
+    found = judge.check(gw.steps(), *steps, "--model", path, "--n-layers", "2")
+    assert found.codes() == {"depth-mismatch"}
+    vec = load(gw.steps, structure="per-execution-step", model=path)
+    assert vec.dense().shape[0] == max(vec.layers)
 
 
 # ---- Strength ------------------------------------------------------------------------------------

@@ -105,7 +105,9 @@ cdef _Target _make_target(object mode, object hook, object n_embd, object n_laye
         from ._open import facts_of
         facts = facts_of(model)
         n_embd = facts.n_embd if n_embd is None else n_embd
-        n_layers = facts.n_layers if n_layers is None else n_layers
+        # A looped model runs more steps than it has layers: only the caller knows how many.
+        if n_layers is None and structure != "per-execution-step":
+            n_layers = facts.n_layers
         base = facts.base_names if base is None else base
         base_revision = facts.base_revision if base_revision is None else base_revision
         if facts.arch is not None:
