@@ -274,6 +274,16 @@ def test_json_of_the_hash(judge, keys, state):
     assert judge.info(gw.sound(keys=keys)).info["hash"] == state
 
 
+def test_json_of_a_strength_that_overflows(judge):
+    spec = gw.sound(rank=2, alpha=3e38, keys={"glp.dir_scales": "1e300,1"})
+    found = judge.info(spec, "--layers")
+    assert found.status == 0
+    assert [row["alpha"] for row in found.info["table"]] == [None, float(np.float32(3e38))] * 3
+    layers = gw.sound(alpha=3e38, keys={"glp.spec_version": 2, "glp.layer_scales": "2:1e300"})
+    table = judge.info(layers, "--layers").info["table"]
+    assert [row["alpha"] is None for row in table] == [False, True, False]
+
+
 def test_json_says_the_same_in_ranges(judge):
     info = judge.info(gw.sound(layers=(1, 2, 4, 7, 8, 9))).info
     assert info["layers"] == [1, 2, 4, 7, 8, 9]
@@ -332,9 +342,38 @@ def test_a_model_that_cannot_be_read_is_no_verdict(fine, tmp_path):
     bad = tmp_path / "config.json"
     bad.write_text("{")
     for path in (bad, tmp_path / "no.json"):
-        answer = run_cli("check", fine, "--model", path, "--json")
+        answer = run_cli("check", fine, "--model", path)
         assert (answer.status, answer.out) == (2, "")
         assert str(path) in answer.err
+
+
+@pytest.mark.parametrize("flags", [("check", "--model"), ("info", "--meta")], ids=" ".join)
+def test_json_where_another_input_cannot_be_read(fine, refused, tmp_path, monkeypatch, flags):
+    command, flag = flags
+    bad = tmp_path / "config.json"
+    bad.write_text("{")
+    for path, code in ((bad, "json"), (tmp_path / "no.json", "io"), (tmp_path, "io")):
+        answer = run_cli(command, fine, flag, path, "--json")
+        assert (answer.status, answer.err) == (2, "")
+        said = json.loads(answer.out)
+        assert (said["file"], said["verdict"], said["info"]) == (str(fine), "unreadable", None)
+        (finding,) = said["findings"]
+        assert (finding["code"], finding["severity"]) == (code, "format")
+        assert str(path) in finding["message"]
+        several = json.loads(run_cli(command, fine, "-", refused, flag, path, "--json").out)
+        assert [one["file"] for one in several] == [str(fine), "<stdin>", str(refused)]
+        assert [one["findings"] for one in several] == [[finding]] * 3
+        assert run_cli(command, "-", "-", flag, path, "--json").status == 64
+    assert len(json.loads(run_cli("info", fine, "--sample", "--meta", bad, "--json").out)) == 2
+
+    def fail(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr("glpcore._model.read_model", fail)
+    monkeypatch.setattr("glpcore._cli.read_sidecar", fail)
+    answer = run_cli(command, fine, flag, bad, "--json")
+    assert answer.status == 2
+    assert json.loads(answer.out)["findings"][0]["code"] == "io"
 
 
 # ---- Raw .f32 ------------------------------------------------------------------------------------
@@ -387,6 +426,9 @@ def test_flags_against_the_sidecar(judge, tmp_path, flags, keys):
         {"shape": [4, 0]},
         {"shape": [4, True]},
         {"shape": [4.0, 8]},
+        {"shape": [4, 1 << 31]},
+        {"shape": [4, 1 << 40]},
+        {"shape": [1 << 64, 8]},
         {"shape": "4x8"},
         {"component": "resid"},
         {"component": ["ffn_out"]},
@@ -574,6 +616,99 @@ def test_pack_damaged_npy(tmp_path):
         answer = run_cli("pack", path, tmp_path / "o.gguf", "--hook", FFN, "--base-model", "N")
         assert answer.status == 2
         assert ": format: raw-shape: " in answer.err
+
+
+def npy(header: str, data: bytes, version: int = 1, size: int | None = None) -> bytes:
+    """A `.npy` with any text for a header."""
+    text = header.encode() + b"\n"
+    length = (len(text) if size is None else size).to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text + data
+
+
+def npy_header(descr="'<f4'", order="False", shape="(2, 4)") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}"
+
+
+@pytest.mark.parametrize("stdin", [False, True], ids=["file", "stdin"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "{",
+        "{'descr': (",
+        "-" * 9000 + "1",
+        "(" * 9000,
+        "[" * 150,
+        "{1: 2, 'a': 3}",
+        "{[]: 1}",
+        "3",
+        "'descr'",
+        "{'descr': '<f4', 'fortran_order': False}",
+        "['descr', 'fortran_order', 'shape']",
+        "__import__('os')",
+        "'\\d'",
+        "\x00",
+        npy_header(shape="(True, 8)"),
+        npy_header(shape="(2.0, 4)"),
+        npy_header(shape="[2, 4]"),
+        npy_header(shape="(-2, -4)"),
+        npy_header(shape="(2, -4)"),
+        npy_header(shape="8"),
+        npy_header(shape=f"({2**70}, 1)"),
+        npy_header(shape=f"({2**40}, 1024)"),
+        npy_header(shape=f"({2**62}, 4)"),
+        npy_header(shape=f"({'9' * 5000}, 1)"),
+        npy_header(shape="(2, 5)"),
+        npy_header(order="0"),
+        npy_header(order="None"),
+        npy_header(descr="'|O'"),
+        npy_header(descr="'<f3'"),
+        npy_header(descr="'<f999'"),
+        npy_header(descr="'f4,f4'"),
+        npy_header(descr=r"'\ud800'"),
+        npy_header(descr="[('a', '<f4')]"),
+        npy_header(descr="None"),
+        npy_header(descr="{}"),
+    ],
+    ids=lambda header: header[:70],
+)
+def test_pack_of_any_npy_header(tmp_path, header, stdin):
+    path, out = tmp_path / "v.npy", tmp_path / "o.gguf"
+    data = npy(header, bytes(32))
+    path.write_bytes(data)
+    source = "-" if stdin else path
+    flags = ("--hook", FFN, "--base-model", "N")
+    answer = run_cli("pack", source, out, *flags, stdin=data if stdin else b"")
+    assert (answer.status, answer.out) == (2, ""), answer
+    assert answer.err.startswith(f"{source}: format: raw-shape: Save ")
+    assert len(answer.err.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_pack_without_enough_memory(raw, tmp_path, monkeypatch):
+    def fail(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr("glpcore._pack.pack", fail)
+    answer = run_cli("pack", raw, tmp_path / "o.gguf", *PACK)
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.startswith(f"{raw}: format: io: Free some memory")
+
+
+def test_pack_of_npy_versions(tmp_path):
+    out = tmp_path / "o.gguf"
+    rows = np.eye(2, 4, dtype="<f4").tobytes()
+    flags = ("--hook", FFN, "--base-model", "N", "--force")
+    for version in (1, 2, 3):
+        # What lies behind the array is not of it.
+        for data in (npy(npy_header(), rows, version), npy(npy_header(), rows + b"x", version)):
+            assert run_cli("pack", "-", out, *flags, stdin=data).status == 0
+            assert glpcore.load(out, hook=FFN)[1].tolist() == [0, 1, 0, 0]
+        for size in (0, 10, 60_000):
+            data = npy(npy_header(), rows, version, size)
+            assert run_cli("pack", "-", out, *flags, stdin=data).status == 2
+    for version in (0, 4, 255):
+        assert run_cli("pack", "-", out, *flags, stdin=npy(npy_header(), rows, version)).status == 2
 
 
 def test_pack_does_not_overwrite(raw, tmp_path):
