@@ -144,7 +144,10 @@ def test_a_damaged_model(path):
 def test_gguf_of_a_size_that_no_model_has(path, tmp_path, key, size):
     gguf(path, **{key: gw.scalar(gw.U64, size)})
     vectors = Judge(tmp_path)
-    for vector in (vectors.write(gw.sound(), "v.gguf"), vectors.write(gw.raw([[1.0] * 8]), "r.f32")):
+    for vector in (
+        vectors.write(gw.sound(), "v.gguf"),
+        vectors.write(gw.raw([[1.0] * 8]), "r.f32"),
+    ):
         with pytest.raises(glpcore.FormatError, match=r"2\*\*31 or more") as caught:
             glpcore.load(vector, model=path, hook=FFN)
         assert caught.value.code == "model"

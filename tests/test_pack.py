@@ -608,3 +608,16 @@ def test_a_failure_names_the_file_that_was_asked_for(out, monkeypatch):
 def test_an_empty_path():
     with pytest.raises(ValueError, match="name the file to write"):
         pack("", units(8, (1,)))
+
+
+def test_several_additive_directions(tmp_path):
+    """They keep their values, so they must be orthonormal as they come."""
+    target = tmp_path / "v.gguf"
+    given = {"hook": "residual_stream_post_layer", "base": "Tiny 1B", "mode": "add"}
+    glpcore.pack(target, {1: np.eye(2, 8, dtype="f4")}, **given)
+    vec = glpcore.load(target, mode="add", hook="residual_stream_post_layer")
+    np.testing.assert_array_equal(vec[1], np.eye(2, 8))
+    with pytest.raises(glpcore.RefusedError) as caught:
+        glpcore.pack(target, {1: 3 * np.eye(2, 8, dtype="f4")}, force=True, **given)
+    assert caught.value.code == "orthonormal"
+    np.testing.assert_array_equal(glpcore.load(target, mode="add")[1], np.eye(2, 8))

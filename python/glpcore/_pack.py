@@ -86,7 +86,8 @@ def pack(
     layers: the layers to write, all by default.
     alpha: the strength at this hook, stored as float32.
     mode: `"project"` makes directions orthonormal within a layer (Gram-Schmidt in float64; those
-        that are already keep their bits); `"add"` keeps every value, for strength is part of it.
+        that are already keep their bits); `"add"` keeps every value, for strength is part of it,
+        so that several directions in a layer must be orthonormal already.
     structure: `"per-execution-step"` when the keys of a mapping are the steps of a looped model,
         counted from 1.
     dir_scales, layer_scales: factors of alpha by direction and by layer.
@@ -144,7 +145,7 @@ def pack(
     keys.text("glp.structure", structure)
     keys.single("glp.alpha_default", alpha)
     keys.integer("glp.rank", rank)
-    keys.flag("glp.orthonormal", True if mode == "project" else None)
+    keys.flag("glp.orthonormal", True if mode == "project" or rank > 1 else None)
     keys.text("glp.dir_scales", _dir_scales(dir_scales, rank))
     keys.text("glp.layer_scales", _layer_scales(layer_scales, bases))
     keys.text("glp.layer_ids_zero_based", ",".join(map(str, bases)))
