@@ -111,6 +111,28 @@ def test_a_damaged_model(path):
     assert caught.value.code == "truncated"
 
 
+@pytest.mark.parametrize("key", ["llama.embedding_length", "llama.block_count"])
+@pytest.mark.parametrize("size", [1 << 31, 1 << 33, (1 << 64) - 1])
+def test_gguf_of_a_size_that_no_model_has(path, tmp_path, key, size):
+    gguf(path, **{key: gw.scalar(gw.U64, size)})
+    vectors = Judge(tmp_path)
+    for vector in (
+        vectors.write(gw.sound(), "v.gguf"),
+        vectors.write(gw.raw([[1.0] * 8]), "r.f32"),
+    ):
+        with pytest.raises(glpcore.FormatError, match=r"2\*\*31 or more") as caught:
+            glpcore.load(vector, model=path, hook=FFN)
+        assert caught.value.code == "model"
+        answer = run_cli("check", vector, "--hook", FFN, "--model", path)
+        assert answer.status == 2
+        assert "internal error" not in answer.err
+    # The largest that can be stated is judged like any other.
+    gguf(path, **{key: gw.scalar(gw.U64, (1 << 31) - 1)})
+    codes = Judge(tmp_path).check(gw.sound(), "--hook", FFN, "--model", path).codes()
+    assert codes == ({"width-mismatch"} if key == "llama.embedding_length" else set())
+    assert Judge(tmp_path).check(gw.raw([[1.0] * 8]), "--hook", FFN, "--model", path).status == 2
+
+
 # ---- config.json ---------------------------------------------------------------------------------
 
 
@@ -169,6 +191,9 @@ def test_config_with_what_python_writes_of_infinity(path):
         ('{"hidden_size": -8, "num_hidden_layers": 4}', "model"),
         ('{"hidden_size": NaN, "num_hidden_layers": 4}', "model"),
         ('{"text_config": [1], "hidden_size": "8", "num_hidden_layers": 4}', "model"),
+        ('{"hidden_size": 99999999999, "num_hidden_layers": 4}', "model"),
+        ('{"hidden_size": 2147483648, "num_hidden_layers": 4}', "model"),
+        ('{"hidden_size": 8, "num_hidden_layers": 1%s}' % ("0" * 4000), "model"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else value,
 )

@@ -7,6 +7,8 @@ import stat
 
 from ._errors import FormatError, fault
 
+MAX_DIMENSION = 1 << 31
+
 _MAX_BYTES = 16 << 20
 
 
@@ -54,6 +56,12 @@ def whole_number(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     return None
+
+
+def dimension(value: object) -> int | None:
+    """A width or a number of layers: a positive integer below 2**31, as `open` takes them."""
+    number = whole_number(value)
+    return number if number is not None and number < MAX_DIMENSION else None
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:

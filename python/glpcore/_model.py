@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ._errors import FormatError, fault
-from ._json import read_object, require_regular, whole_number
+from ._json import MAX_DIMENSION, read_object, require_regular, whole_number
 
 _NO_LIMIT = (1 << 64) - 1
 _MAX_BASES = 16
@@ -52,6 +52,14 @@ def _facts(
         missing = "its width" if n_embd is None else "its number of layers"
         message = (
             f"Pass the model's first GGUF file or its config.json. This does not say {missing}."
+        )
+        raise fault(FormatError, "model", message)
+    # No vector fits such a model, and a size like this is damage more often than it is a size.
+    if max(n_embd, n_layers) >= MAX_DIMENSION:
+        beyond = "width" if n_embd >= MAX_DIMENSION else "number of layers"
+        message = (
+            f"Pass the model's first GGUF file or its config.json. This states a {beyond} of 2**31 "
+            "or more, which no model has."
         )
         raise fault(FormatError, "model", message)
     known = dict.fromkeys(name for name in names if name is not None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._core import open_buffer, open_path
 from ._errors import FormatError
+from ._json import MAX_DIMENSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,8 +167,8 @@ def _limit(max_bytes: int | None) -> int:
 def _shape(n_embd: int | None, n_layers: int | None) -> tuple[int, int] | None:
     """(rows or 0 for unknown, width), where the width is stated."""
     for name, value in (("n_embd", n_embd), ("n_layers", n_layers)):
-        if value is not None and not 0 < index(value) < 1 << 31:
-            raise ValueError(f"{name} must be a positive number, not {value}")
+        if value is not None and not 0 < index(value) < MAX_DIMENSION:
+            raise ValueError(f"{name} must be a positive number below 2**31, not {value}")
     return None if n_embd is None else (index(n_layers or 0), index(n_embd))
 
 

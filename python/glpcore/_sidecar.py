@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._errors import FormatError, fault
-from ._json import read_object, require_regular, whole_number
+from ._json import dimension, read_object, require_regular
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,10 +55,10 @@ def _shape(shape: object) -> tuple[int | None, int | None]:
     if shape is None:
         return None, None
     if isinstance(shape, list) and len(shape) == 2:
-        n_layers, n_embd = map(whole_number, shape)
+        n_layers, n_embd = map(dimension, shape)
         if n_layers is not None and n_embd is not None:
             return n_layers, n_embd
-    raise _senseless("shape", "[n_layers, n_embd]", shape)
+    raise _senseless("shape", "[n_layers, n_embd], each below 2**31", shape)
 
 
 def _contrast(*sides: object) -> str | None:
