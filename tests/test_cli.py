@@ -274,6 +274,16 @@ def test_json_of_the_hash(judge, keys, state):
     assert judge.info(gw.sound(keys=keys)).info["hash"] == state
 
 
+def test_json_of_a_strength_that_overflows(judge):
+    spec = gw.sound(rank=2, alpha=3e38, keys={"glp.dir_scales": "1e300,1"})
+    found = judge.info(spec, "--layers")
+    assert found.status == 0
+    assert [row["alpha"] for row in found.info["table"]] == [None, float(np.float32(3e38))] * 3
+    layers = gw.sound(alpha=3e38, keys={"glp.spec_version": 2, "glp.layer_scales": "2:1e300"})
+    table = judge.info(layers, "--layers").info["table"]
+    assert [row["alpha"] is None for row in table] == [False, True, False]
+
+
 def test_json_says_the_same_in_ranges(judge):
     info = judge.info(gw.sound(layers=(1, 2, 4, 7, 8, 9))).info
     assert info["layers"] == [1, 2, 4, 7, 8, 9]

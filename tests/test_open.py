@@ -300,6 +300,17 @@ def test_table(path):
     assert [(r.layer, r.alpha) for r in rows] == [(1, None), (2, None), (3, None)]
 
 
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_table_of_a_strength_that_overflows(sign):
+    scales = {"glp.dir_scales": f"{sign}1e300,1"}
+    spec = gw.sound(layers=(1, 2), rank=2, alpha=3e38, keys=scales)
+    rows = glpcore.open(memoryview(spec.build())).table()
+    alpha = float(np.float32(3e38))
+    assert [(r.layer, r.j, r.alpha) for r in rows] == [
+        (1, 0, None), (1, 1, alpha), (2, 0, None), (2, 1, alpha),
+    ]  # fmt: skip
+
+
 VALUES = {
     "u8": (gw.scalar(gw.U8, 200), 200),
     "i8": (gw.scalar(gw.I8, -100), -100),

@@ -302,7 +302,8 @@ cdef class File:
     def table(self):
         """A tuple of `Row`, one for each sound direction: what `describe(layers=True)` shows.
 
-        The strength is the file's own, and None unless the file is applicable and has one.
+        The strength is the file's own: None unless the file is applicable and has one, and where
+        the file's scales take it beyond float64, which nothing can apply.
         """
         directions, info = self.directions, self.info
         try:
@@ -314,7 +315,7 @@ cdef class File:
         return tuple([
             Row(p.layer, p.j, p.norm, p.cosine,
                 None if vector is None or info.alpha is None
-                else vector.alpha(p.layer, p.j, alpha=info.alpha))
+                else _alpha_or_none(vector, p.layer, p.j, info.alpha))
             for p in directions
         ])
 
@@ -354,6 +355,13 @@ cdef class File:
             free(text)
             glpcore_report_free(report)
             self._leave()
+
+
+cdef object _alpha_or_none(object vector, object layer, object j, double alpha):
+    try:
+        return vector.alpha(layer, j, alpha=alpha)
+    except ValueError:  # it overflows: alpha is finite and the direction is there
+        return None
 
 
 # ---- Opening

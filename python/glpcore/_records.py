@@ -92,7 +92,8 @@ class Row(NamedTuple):
     cosine: float | None
     """To direction j of the layer before, where there is one."""
     alpha: float | None
-    """The strength that the file itself states, scales included."""
+    """The strength that the file itself states, scales included; None where there is none, and
+    where it is beyond float64."""
 
 
 class Strength(NamedTuple):
