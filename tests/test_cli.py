@@ -589,6 +589,99 @@ def test_pack_damaged_npy(tmp_path):
         assert ": format: raw-shape: " in answer.err
 
 
+def npy(header: str, data: bytes, version: int = 1, size: int | None = None) -> bytes:
+    """A `.npy` with any text for a header."""
+    text = header.encode() + b"\n"
+    length = (len(text) if size is None else size).to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text + data
+
+
+def npy_header(descr="'<f4'", order="False", shape="(2, 4)") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}"
+
+
+@pytest.mark.parametrize("stdin", [False, True], ids=["file", "stdin"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "{",
+        "{'descr': (",
+        "-" * 9000 + "1",
+        "(" * 9000,
+        "[" * 150,
+        "{1: 2, 'a': 3}",
+        "{[]: 1}",
+        "3",
+        "'descr'",
+        "{'descr': '<f4', 'fortran_order': False}",
+        "['descr', 'fortran_order', 'shape']",
+        "__import__('os')",
+        "'\\d'",
+        "\x00",
+        npy_header(shape="(True, 8)"),
+        npy_header(shape="(2.0, 4)"),
+        npy_header(shape="[2, 4]"),
+        npy_header(shape="(-2, -4)"),
+        npy_header(shape="(2, -4)"),
+        npy_header(shape="8"),
+        npy_header(shape=f"({2**70}, 1)"),
+        npy_header(shape=f"({2**40}, 1024)"),
+        npy_header(shape=f"({2**62}, 4)"),
+        npy_header(shape=f"({'9' * 5000}, 1)"),
+        npy_header(shape="(2, 5)"),
+        npy_header(order="0"),
+        npy_header(order="None"),
+        npy_header(descr="'|O'"),
+        npy_header(descr="'<f3'"),
+        npy_header(descr="'<f999'"),
+        npy_header(descr="'f4,f4'"),
+        npy_header(descr=r"'\ud800'"),
+        npy_header(descr="[('a', '<f4')]"),
+        npy_header(descr="None"),
+        npy_header(descr="{}"),
+    ],
+    ids=lambda header: header[:70],
+)
+def test_pack_of_any_npy_header(tmp_path, header, stdin):
+    path, out = tmp_path / "v.npy", tmp_path / "o.gguf"
+    data = npy(header, bytes(32))
+    path.write_bytes(data)
+    source = "-" if stdin else path
+    flags = ("--hook", FFN, "--base-model", "N")
+    answer = run_cli("pack", source, out, *flags, stdin=data if stdin else b"")
+    assert (answer.status, answer.out) == (2, ""), answer
+    assert answer.err.startswith(f"{source}: format: raw-shape: Save ")
+    assert len(answer.err.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_pack_without_enough_memory(raw, tmp_path, monkeypatch):
+    def fail(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr("glpcore._pack.pack", fail)
+    answer = run_cli("pack", raw, tmp_path / "o.gguf", *PACK)
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.startswith(f"{raw}: format: io: Free some memory")
+
+
+def test_pack_of_npy_versions(tmp_path):
+    out = tmp_path / "o.gguf"
+    rows = np.eye(2, 4, dtype="<f4").tobytes()
+    flags = ("--hook", FFN, "--base-model", "N", "--force")
+    for version in (1, 2, 3):
+        # What lies behind the array is not of it.
+        for data in (npy(npy_header(), rows, version), npy(npy_header(), rows + b"x", version)):
+            assert run_cli("pack", "-", out, *flags, stdin=data).status == 0
+            assert glpcore.load(out, hook=FFN)[1].tolist() == [0, 1, 0, 0]
+        for size in (0, 10, 60_000):
+            data = npy(npy_header(), rows, version, size)
+            assert run_cli("pack", "-", out, *flags, stdin=data).status == 2
+    for version in (0, 4, 255):
+        assert run_cli("pack", "-", out, *flags, stdin=npy(npy_header(), rows, version)).status == 2
+
+
 def test_pack_does_not_overwrite(raw, tmp_path):
     out = tmp_path / "o.gguf"
     out.write_bytes(b"precious")

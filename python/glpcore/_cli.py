@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any, NamedTuple, NoReturn, TypeVar
 
 from ._core import File, escape, version
-from ._errors import Finding, FormatError, GlpError
+from ._errors import Finding, FormatError, GlpError, fault
 from ._open import open as open_file
 from ._sidecar import HOOKS, Sidecar, read_sidecar
 
@@ -393,8 +393,7 @@ def _judged(
     except OSError as error:
         return _Outcome(name, UNREADABLE, getattr(error, "findings", None) or [_io(error)])
     except MemoryError:
-        message = "Free some memory, or pass a smaller file. There is not enough to read this one."
-        return _Outcome(name, UNREADABLE, [Finding("io", "format", message)])
+        return _Outcome(name, UNREADABLE, _no_memory().findings)
 
 
 def _judge_as_stated(judge: Callable[[File], list[Finding]], file: File) -> list[Finding]:
@@ -414,6 +413,11 @@ def _open(source: str, options: dict[str, Any]) -> File:
         raise OSError("standard input is closed")
     # It is read into memory, so the usual limit stays.
     return open_file(stream, **{**options, "max_bytes": None})
+
+
+def _no_memory() -> FormatError:
+    message = "Free some memory, or pass a smaller file. There is not enough to read this one."
+    return fault(FormatError, "io", message)
 
 
 def _io(error: OSError) -> Finding:
@@ -457,6 +461,8 @@ def _pack(arguments: argparse.Namespace, out: _Output, err: _Output) -> int:
         )
     except GlpError as error:
         raise InputError(arguments.raw, error) from None
+    except MemoryError:
+        raise InputError(arguments.raw, _no_memory()) from None
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from None
     n = len(result.layers)
