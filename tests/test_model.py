@@ -59,6 +59,34 @@ def test_gguf(path):
     )  # fmt: skip
 
 
+NAMES = ("general.name", "general.basename", "general.base_model.0.name")
+
+
+@pytest.mark.parametrize("key", NAMES)
+@pytest.mark.parametrize("name", ["-", "", " ", "._-", "org/-", "/", "/."])
+def test_gguf_names_that_say_nothing(path, tmp_path, key, name):
+    gguf(path, **{"general.base_model.count": 1, "general.size_label": "1B", key: name})
+    assert read_model(path).base_names == ()
+    assert Judge(tmp_path).check(gw.sound(), "--model", path, *TARGET).findings == []
+
+
+@pytest.mark.parametrize("key", [*NAMES, "general.finetune", "general.architecture"])
+def test_gguf_names_with_a_nul(path, key):
+    gguf(path, **{"general.base_model.count": 1, "general.basename": "Tiny", key: "Tiny\0 1B"})
+    with pytest.raises(glpcore.FormatError, match="NUL") as caught:
+        read_model(path)
+    assert caught.value.code == "model"
+    assert run_cli("check", path, "--model", path).status == 2
+
+
+@pytest.mark.parametrize("name", ["/data/models/Tiny-1B/", "Tiny-1B/.", "D:\\Tiny-1B\\", ".", "-"])
+def test_check_with_the_folder_of_a_model(path, tmp_path, name):
+    model = config(path, _name_or_path=name)
+    assert Judge(tmp_path).check(gw.sound(), "--model", model, *TARGET).findings == []
+    vector = tmp_path / "vector.gguf"
+    assert glpcore.load(vector, model=model, hook=FFN).findings == []
+
+
 @pytest.mark.parametrize("type", gw.INTEGERS)
 def test_gguf_integers_of_any_type(path, type):
     facts = read_model(gguf(path, **{"llama.block_count": gw.scalar(type, 100)}))
@@ -142,6 +170,16 @@ def test_gguf_of_a_size_that_no_model_has(path, tmp_path, key, size):
         ({}, ("llama", 8, 4, ())),
         ({"_name_or_path": "Example/Tiny-1B"}, ("llama", 8, 4, ("Example/Tiny-1B",))),
         ({"_name_or_path": ""}, ("llama", 8, 4, ())),
+        ({"_name_or_path": "/data/models/Tiny-1B/"}, ("llama", 8, 4, ("/data/models/Tiny-1B",))),
+        ({"_name_or_path": "models/Tiny-1B//./"}, ("llama", 8, 4, ("models/Tiny-1B",))),
+        ({"_name_or_path": "C:\\models\\Tiny-1B\\"}, ("llama", 8, 4, ("C:/models/Tiny-1B",))),
+        ({"_name_or_path": "Tiny-1B."}, ("llama", 8, 4, ("Tiny-1B.",))),
+        ({"_name_or_path": "."}, ("llama", 8, 4, ())),
+        ({"_name_or_path": "./"}, ("llama", 8, 4, ())),
+        ({"_name_or_path": "../.."}, ("llama", 8, 4, ())),
+        ({"_name_or_path": "/"}, ("llama", 8, 4, ())),
+        ({"_name_or_path": "Example/ - "}, ("llama", 8, 4, ())),
+        ({"_commit_hash": " "}, ("llama", 8, 4, ())),
         (
             {"hidden_size": None, "num_hidden_layers": None, "n_embd": 16, "n_layer": 2},
             ("llama", 16, 2, ()),
@@ -185,6 +223,12 @@ def test_config_with_what_python_writes_of_infinity(path):
         ('{"a": ' * 100_000, "json"),
         ("\x00\x01\x02\x03", "json"),
         ("{}", "model"),
+        (r'{"hidden_size": 8, "num_hidden_layers": 4, "_name_or_path": "a\u0000b"}', "model"),
+        (r'{"hidden_size": 8, "num_hidden_layers": 4, "_name_or_path": "a\udcff"}', "model"),
+        (r'{"hidden_size": 8, "num_hidden_layers": 4, "model_type": "\ud800"}', "model"),
+        (r'{"hidden_size": 8, "num_hidden_layers": 4, "model_type": "\u0000"}', "model"),
+        (r'{"hidden_size": 8, "num_hidden_layers": 4, "_commit_hash": "\u0000"}', "model"),
+        (r'{"hidden_size": 8, "num_hidden_layers": 4, "_commit_hash": "\udfff"}', "model"),
         ('{"hidden_size": 8}', "model"),
         ('{"hidden_size": 8.0, "num_hidden_layers": 4}', "model"),
         ('{"hidden_size": true, "num_hidden_layers": 4}', "model"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -66,8 +67,26 @@ def _facts(
     return ModelFacts(arch, n_embd, n_layers, tuple(known), revision)
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value.strip() else None
+def _text(value: object, what: str) -> str | None:
+    """A text that says something, or None. What is no text at all is an error.
+
+    To leave it out would be to pass a check that was never made.
+    """
+    if not isinstance(value, str) or not value.strip():
+        return None
+    if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+        message = f"Correct the model's {what}. A NUL or a lone surrogate is in it: {value!a:.60}."
+        raise fault(FormatError, "model", message)
+    return value
+
+
+def _name(value: object, what: str) -> str | None:
+    """A name as `glpcore_same_base` compares it, by its last part; None where that says nothing."""
+    text = _text(value, what)
+    if text is None:
+        return None
+    text = re.sub(r"(/\.?)+$", "", text)  # of a folder
+    return text if text.rpartition("/")[2].strip("-_. ") else None
 
 
 def _from_gguf(path: str) -> ModelFacts:
@@ -75,7 +94,7 @@ def _from_gguf(path: str) -> ModelFacts:
 
     with open_file(path, max_bytes=_NO_LIMIT) as file:
         metadata = file.metadata
-        arch = _text(metadata.get("general.architecture"))
+        arch = _text(metadata.get("general.architecture"), "general.architecture")
         if arch == "controlvector":
             raise fault(FormatError, "model", "Pass the model. This is a steering vector.")
         n_layers = whole_number(metadata.get(f"{arch}.block_count"))
@@ -92,15 +111,16 @@ def _gguf_names(metadata: Mapping[str, object]) -> list[str | None]:
     parts: list[str] = []
     basenames: list[str | None] = []
     for part in ("basename", "size_label", "finetune"):
-        text = _text(metadata.get(f"general.{part}"))
+        text = _name(metadata.get(f"general.{part}"), f"general.{part}")
         if text is None and not parts:
             break
         if text is not None:
             parts.append(text)
             basenames.append("-".join(parts))
     count = min(whole_number(metadata.get("general.base_model.count")) or 0, _MAX_BASES)
-    bases = [_text(metadata.get(f"general.base_model.{i}.name")) for i in range(count)]
-    return [_text(metadata.get("general.name")), *basenames, *bases]
+    keys = ["general.name", *(f"general.base_model.{i}.name" for i in range(count))]
+    name, *bases = (_name(metadata.get(key), key) for key in keys)
+    return [name, *basenames, *bases]
 
 
 def _from_config(config: Mapping[str, object]) -> ModelFacts:
@@ -112,10 +132,11 @@ def _from_config(config: Mapping[str, object]) -> ModelFacts:
         values = (table.get(key) for table in tables for key in keys)
         return next((value for value in values if value is not None), None)
 
+    path = config.get("_name_or_path")  # it may be a folder, on Windows too
     return _facts(
-        _text(first("model_type")),
+        _text(first("model_type"), "model_type"),
         whole_number(first("hidden_size", "n_embd", "d_model")),
         whole_number(first("num_hidden_layers", "n_layer", "num_layers")),
-        [_text(config.get("_name_or_path"))],
-        _text(config.get("_commit_hash")),
+        [_name(path.replace("\\", "/") if isinstance(path, str) else path, "_name_or_path")],
+        _text(config.get("_commit_hash"), "_commit_hash"),
     )
