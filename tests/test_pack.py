@@ -374,6 +374,25 @@ def test_layers_are_whole_numbers(out):
         pack(out, {1.5: np.eye(1, 4)})
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "codes"),
+    [
+        ("v.gguf", {}, set()),
+        ("v-a4.gguf", {"alpha": 4.0}, set()),
+        ("v-a4.gguf", {"alpha": 2.0}, {"alpha-name"}),
+        ("v-a4.gguf", {"alpha": 64.0}, {"alpha-name", "alpha-extreme"}),
+        ("v.gguf", {"alpha": None}, {"alpha-missing"}),
+    ],
+)
+def test_findings_are_those_of_the_file(tmp_path, monkeypatch, name, changes, codes):
+    result = pack(tmp_path / name, units(8, (1,)), **changes)
+    assert {f.code for f in result.findings} == codes
+    assert list(result.findings) == glpcore.open(tmp_path / name).findings
+    monkeypatch.chdir(tmp_path)
+    again = pack(name, units(8, (1,)), force=True, **changes)
+    assert list(again.findings) == glpcore.open(name).findings
+
+
 # ---- The name ------------------------------------------------------------------------------------
 
 
@@ -430,11 +449,11 @@ def test_without_hard_links(out, monkeypatch):
 def test_what_is_read_back_must_be_what_was_written(out, monkeypatch):
     read_back = _pack._read_back
 
-    def damage(path, data, payloads):
+    def damage(path, *arguments):
         with open(path, "r+b") as stream:
             stream.seek(-8, os.SEEK_END)  # in the padding, which no hash covers
             stream.write(b"x")
-        return read_back(path, data, payloads)
+        return read_back(path, *arguments)
 
     monkeypatch.setattr(_pack, "_read_back", damage)
     with pytest.raises(OSError, match="read back"):

@@ -14,9 +14,8 @@ from contextlib import suppress
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ._core import version
+from ._core import open_buffer, version
 from ._errors import Finding, RefusedError, fault, summary
-from ._open import open as open_file
 from ._sidecar import HOOKS
 
 if TYPE_CHECKING:
@@ -411,7 +410,7 @@ def _write(target: str, data: bytes, payloads: Payloads, force: bool) -> tuple[F
     temporary = os.path.join(folder, f".glpcore-{os.urandom(8).hex()}.tmp")
     try:
         _write_through(temporary, data)
-        findings = _read_back(temporary, data, payloads)
+        findings = _read_back(temporary, target, data, payloads)
         _publish(temporary, target, force)
     except OSError as error:
         if error.filename not in (None, temporary):
@@ -434,11 +433,12 @@ def _write_through(path: str, data: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def _read_back(path: str, data: bytes, payloads: Payloads) -> tuple[Finding, ...]:
-    """The file's warnings, once every byte and every direction is what was meant."""
+def _read_back(path: str, target: str, data: bytes, payloads: Payloads) -> tuple[Finding, ...]:
+    """The file's warnings under its own name, once every byte and direction is what was meant."""
     with open(path, "rb") as stream:
         written = stream.read()
-    with open_file(path, max_bytes=len(data), mmap=False) as file:
+    # What a name says of the strength is judged too, and that of the temporary file says nothing.
+    with open_buffer(written, target, 0, 0, len(data)) as file:
         findings = file.findings
         found = {(d.layer, d.j): d.offset for d in file.directions}
         if file.verdict != "applicable":
