@@ -342,9 +342,38 @@ def test_a_model_that_cannot_be_read_is_no_verdict(fine, tmp_path):
     bad = tmp_path / "config.json"
     bad.write_text("{")
     for path in (bad, tmp_path / "no.json"):
-        answer = run_cli("check", fine, "--model", path, "--json")
+        answer = run_cli("check", fine, "--model", path)
         assert (answer.status, answer.out) == (2, "")
         assert str(path) in answer.err
+
+
+@pytest.mark.parametrize("flags", [("check", "--model"), ("info", "--meta")], ids=" ".join)
+def test_json_where_another_input_cannot_be_read(fine, refused, tmp_path, monkeypatch, flags):
+    command, flag = flags
+    bad = tmp_path / "config.json"
+    bad.write_text("{")
+    for path, code in ((bad, "json"), (tmp_path / "no.json", "io"), (tmp_path, "io")):
+        answer = run_cli(command, fine, flag, path, "--json")
+        assert (answer.status, answer.err) == (2, "")
+        said = json.loads(answer.out)
+        assert (said["file"], said["verdict"], said["info"]) == (str(fine), "unreadable", None)
+        (finding,) = said["findings"]
+        assert (finding["code"], finding["severity"]) == (code, "format")
+        assert str(path) in finding["message"]
+        several = json.loads(run_cli(command, fine, "-", refused, flag, path, "--json").out)
+        assert [one["file"] for one in several] == [str(fine), "<stdin>", str(refused)]
+        assert [one["findings"] for one in several] == [[finding]] * 3
+        assert run_cli(command, "-", "-", flag, path, "--json").status == 64
+    assert len(json.loads(run_cli("info", fine, "--sample", "--meta", bad, "--json").out)) == 2
+
+    def fail(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr("glpcore._model.read_model", fail)
+    monkeypatch.setattr("glpcore._cli.read_sidecar", fail)
+    answer = run_cli(command, fine, flag, bad, "--json")
+    assert answer.status == 2
+    assert json.loads(answer.out)["findings"][0]["code"] == "io"
 
 
 # ---- Raw .f32 ------------------------------------------------------------------------------------

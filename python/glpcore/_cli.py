@@ -33,11 +33,12 @@ class UsageError(Exception):
 class InputError(Exception):
     """An input cannot be used, which is no verdict on a file."""
 
-    def __init__(self, path: str, error: GlpError) -> None:
+    def __init__(self, path: str, error: GlpError | OSError) -> None:
         super().__init__(path)
         self.path = path
-        self.findings = error.findings
-        self.status = UNREADABLE if isinstance(error, FormatError) else REFUSED
+        self.error = error
+        is_refusal = isinstance(error, GlpError) and not isinstance(error, FormatError)
+        self.status = REFUSED if is_refusal else UNREADABLE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,11 +73,29 @@ def _run(argv: Sequence[str] | None, out: _Output, err: _Output) -> int:
     except UsageError as error:
         command_parser.error(str(error))
     except InputError as error:
-        _print_findings(error.path, error.findings, err)
+        if getattr(arguments, "json", False):
+            findings = _said_of(error)
+            _print_json(
+                [_Outcome(_called(file), error.status, findings) for file in arguments.files], out
+            )
+        elif isinstance(error.error, OSError):
+            err.line(f"glpcore {arguments.command}: {_system_text(error.error)}")
+        else:
+            _print_findings(error.path, error.error.findings, err)
         return error.status
     except OSError as error:
         err.line(f"glpcore {arguments.command}: {_system_text(error)}")
         return REFUSED if isinstance(error, FileExistsError) else UNREADABLE
+
+
+def _said_of(input: InputError) -> list[Finding]:
+    """The findings on an input as findings on every file that it was for."""
+    if isinstance(input.error, OSError):
+        return [_io(input.error)]
+    return [
+        finding._replace(message=f"{finding.message} It is about {_shown(input.path)}.")
+        for finding in input.error.findings
+    ]
 
 
 # ---- Output --------------------------------------------------------------------------------------
@@ -274,6 +293,8 @@ def _info(arguments: argparse.Namespace, out: _Output, err: _Output) -> int:
         files.append(sample_path())
     if not files:
         raise UsageError("name a file, or pass --sample")
+    _read_once(files)
+    arguments.files = files
     n_embd, n_layers, hook = arguments.n_embd, arguments.n_layers, arguments.hook
     if arguments.meta is not None:
         sidecar = _input(read_sidecar, arguments.meta)
@@ -308,6 +329,7 @@ def _check(arguments: argparse.Namespace, out: _Output, err: _Output) -> int:
         "renormalise": arguments.renormalise,
     }
     n_embd, n_layers = arguments.n_embd, arguments.n_layers
+    _read_once(arguments.files)
     if arguments.model is not None:
         from ._model import read_model
 
@@ -329,8 +351,19 @@ _T = TypeVar("_T")
 def _input(read: Callable[[str], _T], path: str) -> _T:
     try:
         return read(path)
-    except GlpError as error:
+    except (GlpError, OSError) as error:
         raise InputError(path, error) from None
+    except MemoryError:
+        raise InputError(path, _no_memory()) from None
+
+
+def _read_once(files: Sequence[str]) -> None:
+    if files.count(_STDIN) > 1:
+        raise UsageError("name - only once: standard input can be read once")
+
+
+def _called(file: str) -> str:
+    return "<stdin>" if file == _STDIN else file
 
 
 def _agreed(flag: str, stated: Any, found: Any) -> Any:
@@ -350,8 +383,6 @@ def _each(
     err: _Output,
 ) -> int:
     """Judges and prints every file; returns the worst status."""
-    if files.count(_STDIN) > 1:
-        raise UsageError("name - only once: standard input can be read once")
     with_table = getattr(arguments, "layers", False)
 
     def say(file: File, findings: list[Finding]) -> tuple[str, dict[str, object] | None]:
@@ -381,7 +412,7 @@ def _judged(
     judge: Callable[[File], list[Finding]],
     say: Callable[[File, list[Finding]], tuple[str, dict[str, object] | None]],
 ) -> _Outcome:
-    name = "<stdin>" if source == _STDIN else source
+    name = _called(source)
     try:
         with _open(source, options) as file:
             findings = _judge_as_stated(judge, file)
