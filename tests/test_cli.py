@@ -861,7 +861,7 @@ def test_an_interruption_is_quiet(fine, monkeypatch):
     assert run_cli("info", fine) == (130, "", "")
 
 
-@pytest.mark.parametrize("error", [RuntimeError("a\nb\x1b"), AssertionError()])
+@pytest.mark.parametrize("error", [RuntimeError("a\nb\x1b\ud800"), AssertionError()])
 def test_a_fault_of_ours_is_one_line(fine, monkeypatch, error):
     def fail(*arguments, **options):
         raise error
