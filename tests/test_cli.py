@@ -434,6 +434,11 @@ def test_flags_against_the_sidecar(judge, tmp_path, flags, keys):
         {"component": ["ffn_out"]},
         {"component": 3},
         {"format": "another"},
+        {"format": "\ud800"},
+        {"component": "\udcff"},
+        {"good_file": "a\ud800.txt", "bad_file": "b.txt"},
+        {"good_file": "a.txt", "bad_file": "b\udcff.txt"},
+        {"good_file": "a\0.txt"},
         {"format": None},
     ],
     ids=str,
@@ -856,7 +861,7 @@ def test_an_interruption_is_quiet(fine, monkeypatch):
     assert run_cli("info", fine) == (130, "", "")
 
 
-@pytest.mark.parametrize("error", [RuntimeError("a\nb\x1b"), AssertionError()])
+@pytest.mark.parametrize("error", [RuntimeError("a\nb\x1b\ud800"), AssertionError()])
 def test_a_fault_of_ours_is_one_line(fine, monkeypatch, error):
     def fail(*arguments, **options):
         raise error

@@ -350,7 +350,9 @@ def test_metadata():
     assert found["glp.mode"] == "project"
     assert "absent" not in found
     assert found.get("absent") is None
-    for key in ("absent", "\udcff", "", 3):
+    for key in ("absent", "\ud800", "\udcff", "", 3):
+        assert key not in found
+        assert found.get(key) is None
         with pytest.raises(KeyError):
             found[key]
     with pytest.raises(TypeError):
@@ -394,6 +396,7 @@ def test_escape():
     assert _core.escape("plain") == "plain"
     assert _core.escape("a\x1b[31m\n") == "a\\x1b[31m\\n"
     assert _core.escape(b"\xff") == _core.escape("\udcff") == "\\xff"
+    assert _core.escape("a\ud800") == "a\\xed\\xa0\\x80"
     assert _core.escape("") == ""
 
 
@@ -467,6 +470,8 @@ def test_every_reason_is_reported(path):
         ({"base": 3}, TypeError, "int"),
         ({"base": ["a", b"b"]}, TypeError, "base must be text, not bytes"),
         ({"base": "a\0b"}, ValueError, "base holds a NUL"),
+        ({"base": "\ud800"}, ValueError, "base must be Unicode"),
+        ({"base_revision": "a\ud800"}, ValueError, "base_revision must be Unicode"),
         ({"base_revision": 7}, TypeError, "base_revision must be text"),
         ({"width": 8}, TypeError, "width"),
     ],

@@ -333,6 +333,11 @@ def test_values_that_are_not_finite(out, value, row):
         ({"alpha": 1e-60}, "finite float32"),
         ({"dir_scales": [1.0, 1.0]}, "dir_scales"),
         ({"dir_scales": [float("inf")]}, "finite"),
+        ({"dir_scales": [10**400]}, "finite"),
+        ({"layer_scales": {1: 10**400}}, "finite"),
+        ({"alpha": 10**400}, "finite float32"),
+        ({"method": "\ud800"}, "Unicode"),
+        ({"hook": None}, "hook must be one of"),
         ({"layer_scales": {9: 1.0}}, "layer_scales names layer 9"),
     ],
     ids=str,
@@ -341,6 +346,47 @@ def test_bad_arguments(out, changes, words):
     with pytest.raises(ValueError, match=words):
         pack(out, units(8, (1,)), **changes)
     assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"alpha": "x"}, "alpha must be a number, not str"),
+        ({"alpha": "1"}, "alpha must be a number, not str"),
+        ({"alpha": b"1"}, "alpha must be a number, not bytes"),
+        ({"alpha": [1.0]}, "alpha must be a number, not list"),
+        ({"alpha": 1j}, "alpha must be a number, not complex"),
+        ({"dir_scales": ["1"]}, "scales must be a number, not str"),
+        ({"dir_scales": [None]}, "scales must be a number, not NoneType"),
+        ({"layer_scales": {1: "1"}}, "scales must be a number, not str"),
+        ({"layer_scales": [1.0]}, "layer_scales must be a mapping, not list"),
+        ({"base": None}, "base must be text, not NoneType"),
+        ({"base": b"Tiny"}, "base must be text, not bytes"),
+        ({"base_org": 3}, "base_org must be text, not int"),
+        ({"base_revision": 3}, "base_revision must be text, not int"),
+        ({"base_url": 3}, "base_url must be text, not int"),
+        ({"method": 3}, "method must be text, not int"),
+        ({"contrast": ("a", "b")}, "contrast must be text, not tuple"),
+        ({"derived_at": 3}, "derived_at must be text, not int"),
+        ({"generator": 3}, "generator must be text, not int"),
+        ({"created": time.gmtime(0)}, "created must be text, not struct_time"),
+    ],
+    ids=str,
+)
+def test_arguments_of_another_type(out, changes, words):
+    with pytest.raises(TypeError, match=words):
+        pack(out, units(8, (1,)), **changes)
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "alpha", [np.float32(0.5), np.float64(0.5), np.int64(2), True, np.array(2)]
+)
+def test_numbers_of_any_kind(out, alpha):
+    pack(out, units(8, (1,)), alpha=alpha, dir_scales=[alpha], layer_scales={1: alpha})
+    file = glpcore.open(out)
+    assert file.info.alpha == float(alpha)
+    assert file.metadata["glp.dir_scales"] == repr(float(alpha))
 
 
 @pytest.mark.parametrize("alpha", [0.0, -0.0, -4, 3.4e38, 1e-45])

@@ -546,7 +546,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         # A message quotes what was typed, which a script may have made of anything.
-        text = escape(message.encode("utf-8", "surrogateescape"))
+        text = escape(message)
         _Output(sys.stderr).line(f"{self.format_usage().rstrip()}\n{self.prog}: error: {text}")
         raise SystemExit(USAGE)
 

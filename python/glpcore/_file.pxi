@@ -175,7 +175,7 @@ cdef class File:
     def _kv_find(self, str key):
         """(GGUF type, encoded value), or None."""
         cdef glpcore_kv kv
-        cdef bytes name = key.encode("utf-8", "surrogateescape")
+        cdef bytes name = key.encode("utf-8", "surrogatepass")  # not UTF-8: no key is that
         cdef const glpcore_file *handle = self._enter()
         try:
             kv.struct_size = sizeof(kv)

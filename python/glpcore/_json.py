@@ -64,6 +64,11 @@ def dimension(value: object) -> int | None:
     return number if number is not None and number < MAX_DIMENSION else None
 
 
+def not_a_name(text: str) -> bool:
+    """Whether it holds what a JSON escape can say and no name can: a NUL, half a pair."""
+    return "\0" in text or any("\ud800" <= c <= "\udfff" for c in text)
+
+
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     table = dict(pairs)
     if len(table) != len(pairs):

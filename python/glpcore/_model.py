@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ._errors import FormatError, fault
-from ._json import MAX_DIMENSION, read_object, require_regular, whole_number
+from ._json import MAX_DIMENSION, not_a_name, read_object, require_regular, whole_number
 
 _NO_LIMIT = (1 << 64) - 1
 _MAX_BASES = 16
@@ -74,7 +74,7 @@ def _text(value: object, what: str) -> str | None:
     """
     if not isinstance(value, str) or not value.strip():
         return None
-    if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+    if not_a_name(value):
         message = f"Correct the model's {what}. A NUL or a lone surrogate is in it: {value!a:.60}."
         raise fault(FormatError, "model", message)
     return value

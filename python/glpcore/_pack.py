@@ -104,6 +104,16 @@ def pack(
     _check_choice("hook", hook, HOOKS)
     _check_choice("mode", mode, ("project", "add"))
     _check_choice("structure", structure or "per-layer", ("per-layer", "per-execution-step"))
+    texts = {
+        "base": base, "base_org": base_org, "base_revision": base_revision, "base_url": base_url,
+        "method": method, "contrast": contrast, "derived_at": derived_at, "structure": structure,
+        "generator": generator, "created": created,
+    }  # fmt: skip
+    for name, text in texts.items():
+        if not isinstance(text, str) and (text is not None or name == "base"):
+            raise TypeError(f"{name} must be text, not {type(text).__name__}")
+    if layer_scales is not None and not isinstance(layer_scales, Mapping):
+        raise TypeError(f"layer_scales must be a mapping, not {type(layer_scales).__name__}")
     if not base.strip():
         raise ValueError("base must name the checkpoint that the directions are for")
     if structure == "per-execution-step" and not isinstance(directions, Mapping):
@@ -299,9 +309,22 @@ def _stem(target: str) -> str:
 
 
 def _decimal(value: float) -> str:
-    if not math.isfinite(value):
-        raise ValueError(f"scales must be finite, not {value!r}")
-    return repr(float(value))
+    number = _real(value, "scales")
+    if not math.isfinite(number):
+        raise ValueError(f"scales must be finite, not {value!r:.60}")
+    return repr(number)
+
+
+def _real(value: Any, name: str) -> float:
+    """A number as float64, infinite where it is beyond that."""
+    if isinstance(value, (str, bytes, bytearray)):  # float() would read them
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+    except TypeError:
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}") from None
 
 
 def _dir_scales(scales: Sequence[float] | None, rank: int) -> str | None:
@@ -346,14 +369,15 @@ class _Keys:
     def single(self, key: str, value: float | None) -> None:
         if value is None:
             return
+        number = _real(value, "alpha")
         try:
-            data = struct.pack("<f", value)
+            data = struct.pack("<f", number)
         except OverflowError:
             data = struct.pack("<f", math.inf)
         (stored,) = struct.unpack("<f", data)
         # A strength that rounds to 0 would turn steering off.
-        if not math.isfinite(stored) or (stored == 0) != (value == 0):
-            raise ValueError(f"alpha must be a finite float32, not {value!r}")
+        if not math.isfinite(stored) or (stored == 0) != (number == 0):
+            raise ValueError(f"alpha must be a finite float32, not {value!r:.60}")
         self._add(key, _F32, data)
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ._errors import FormatError, fault
-from ._json import dimension, read_object, require_regular
+from ._json import dimension, not_a_name, read_object, require_regular
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +47,7 @@ def read_sidecar(path: str | os.PathLike[str]) -> Sidecar:
         n_layers=n_layers,
         n_embd=n_embd,
         hook=None if component is None else _HOOK_OF_COMPONENT[str(component)],
-        contrast=_contrast(table.get("good_file"), table.get("bad_file")),
+        contrast=_contrast(*(_file_name(table, key) for key in ("good_file", "bad_file"))),
     )
 
 
@@ -66,14 +66,19 @@ def _shape(shape: object) -> tuple[int | None, int | None]:
     raise _senseless("shape", "[n_layers, n_embd], each below 2**31", shape)
 
 
-def _contrast(*sides: object) -> str | None:
+def _file_name(table: dict[str, object], key: str) -> str:
+    """The name in a path, without folder and ending; empty for anything but a path."""
+    path = table.get(key)
+    if not isinstance(path, str):
+        return ""
+    if not_a_name(path):
+        raise _senseless(key, "a path, without a NUL or a lone surrogate", path)
+    return os.path.splitext(path.replace("\\", "/").rpartition("/")[2])[0]
+
+
+def _contrast(good: str, bad: str) -> str | None:
     """ "succinct_vs_verbose" from the names of the two prompt files."""
-    names = [
-        os.path.splitext(side.replace("\\", "/").rpartition("/")[2])[0]
-        for side in sides
-        if isinstance(side, str)
-    ]
-    return "_vs_".join(names) if len(names) == 2 and all(names) else None
+    return f"{good}_vs_{bad}" if good and bad else None
 
 
 def read_rows(source: str | bytes, n_embd: int | None, n_layers: int | None) -> NDArray[Any]:
@@ -153,7 +158,7 @@ def _npy_header(head: bytes) -> tuple[object, bool, tuple[int, ...], int]:
     import warnings
 
     # One length in two bytes, or since version 2 in four; the text is UTF-8 since version 3.
-    length_size = {(1, 0): 2, (2, 0): 4, (3, 0): 4}.get(tuple(head[6:8]))
+    length_size = {b"\1\0": 2, b"\2\0": 4, b"\3\0": 4}.get(head[6:8])
     if length_size is None:
         raise _damaged("Its version is not 1, 2 or 3")
     start = 8 + length_size

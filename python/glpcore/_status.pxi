@@ -100,7 +100,11 @@ def escape(text):
     Control characters, bytes that are not UTF-8, bidirectional and invisible characters and the
     backslash become \\n, \\xHH or \\u{H}.
     """
-    cdef bytes data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    cdef bytes data
+    try:
+        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    except UnicodeEncodeError:  # half of a pair, which is no byte that was escaped
+        data = text.encode("utf-8", "surrogatepass")
     cdef const char *start = PyBytes_AsString(data)
     cdef size_t needed = glpcore_escape(start, len(data), NULL, 0)
     cdef char *out = <char *>malloc(needed + 1)

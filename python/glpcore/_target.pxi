@@ -75,7 +75,11 @@ cdef class _Target:
     cdef const char *text(self, object value, str name) except NULL:
         if not isinstance(value, str):
             raise TypeError(f"{name} must be text, not {type(value).__name__}")
-        cdef bytes data = value.encode("utf-8", "surrogateescape")
+        cdef bytes data
+        try:
+            data = value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} must be Unicode, which {value!a} is not") from None
         if b"\0" in data:
             raise ValueError(f"{name} holds a NUL character")
         self.texts.append(data)
