@@ -251,7 +251,8 @@ static INLINE void KERNEL(dots)(int n_rows, const element *c, const element *d, 
     for (at = 0; at < n; at += STAGE) {
         size_t count = n - at > STAGE ? STAGE : n - at;
         size_t whole = count & ~(size_t)15, rest = count - whole;
-        float c_stage[STAGED ? STAGE : 1], d_stage[STAGED ? STAGE : 1], c_tail[16], d_tail[16];
+        float c_stage[STAGED ? STAGE : 1], d_stage[STAGED ? STAGE : 1];
+        float c_tail[16] = {0}, d_tail[16] = {0};
         const float *c_wide = KERNEL(stage)(c_stage, c + at, whole);
         const float *d_wide = n_rows > 1 ? KERNEL(stage)(d_stage, d + at, whole) : NULL;
 
