@@ -63,6 +63,9 @@ cdef int _take(Array *a, object x, str name) except -1:
 cdef extern from "numpy/ndarraytypes.h" nogil:
     ctypedef struct PyArrayObject:
         pass
+    ctypedef struct PyArray_Descr:
+        char byteorder
+    PyArray_Descr *PyArray_DESCR(PyArrayObject *)
     enum:
         NPY_FLOAT
         NPY_HALF
@@ -72,7 +75,6 @@ cdef extern from "numpy/ndarraytypes.h" nogil:
     intptr_t *PyArray_DIMS(PyArrayObject *)
     intptr_t *PyArray_STRIDES(PyArrayObject *)
     int PyArray_TYPE(PyArrayObject *)
-    bint PyArray_ISNOTSWAPPED(PyArrayObject *)
     bint PyArray_ISWRITEABLE(PyArrayObject *)
 
 
@@ -126,7 +128,7 @@ cdef bint _from_ndarray(Array *a, PyArrayObject *x) noexcept:
     else:
         return False
     a.ndim = PyArray_NDIM(x)
-    if a.ndim > MAX_DIMS or not PyArray_ISNOTSWAPPED(x):
+    if a.ndim > MAX_DIMS or PyArray_DESCR(x).byteorder != c"=":
         return False
     a.data = <char *>PyArray_DATA(x)
     a.readonly = not PyArray_ISWRITEABLE(x)
