@@ -9,6 +9,7 @@
 
 #include "include/glpcore.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 /* ---- The system's threads ------------------------------------------------------------------- */
@@ -129,34 +130,25 @@ static size_t pool_processors(void) {
 /* All sequentially consistent: what a job costs lies elsewhere. */
 #if defined(_MSC_VER) && !defined(__clang__)
 
-typedef volatile LONG64 pool_atomic;
+typedef volatile LONG pool_atomic;
 
-static uint64_t pool_load(pool_atomic *a) { return (uint64_t)InterlockedOr64(a, 0); }
-static void pool_store(pool_atomic *a, uint64_t value) { InterlockedExchange64(a, (LONG64)value); }
-static uint64_t pool_add(pool_atomic *a, uint64_t n) {
-    return (uint64_t)InterlockedExchangeAdd64(a, (LONG64)n) + n;
-}
-
-static int pool_swap(pool_atomic *a, uint64_t from, uint64_t to) {
-    return InterlockedCompareExchange64(a, (LONG64)to, (LONG64)from) == (LONG64)from;
+static int pool_load(pool_atomic *a) { return (int)InterlockedOr(a, 0); }
+static void pool_store(pool_atomic *a, int value) { InterlockedExchange(a, value); }
+static int pool_add(pool_atomic *a, int n) { return (int)InterlockedExchangeAdd(a, n) + n; }
+static int pool_swap(pool_atomic *a, int from, int to) {
+    return InterlockedCompareExchange(a, to, from) == from;
 }
 
 #  define POOL_PAUSE() YieldProcessor()
 
 #else
 
-typedef uint64_t pool_atomic;
+typedef int pool_atomic;
 
-static uint64_t pool_load(pool_atomic *a) { return __atomic_load_n(a, __ATOMIC_SEQ_CST); }
-static void pool_store(pool_atomic *a, uint64_t value) {
-    __atomic_store_n(a, value, __ATOMIC_SEQ_CST);
-}
-
-static uint64_t pool_add(pool_atomic *a, uint64_t n) {
-    return __atomic_add_fetch(a, n, __ATOMIC_SEQ_CST);
-}
-
-static int pool_swap(pool_atomic *a, uint64_t from, uint64_t to) {
+static int pool_load(pool_atomic *a) { return __atomic_load_n(a, __ATOMIC_SEQ_CST); }
+static void pool_store(pool_atomic *a, int value) { __atomic_store_n(a, value, __ATOMIC_SEQ_CST); }
+static int pool_add(pool_atomic *a, int n) { return __atomic_add_fetch(a, n, __ATOMIC_SEQ_CST); }
+static int pool_swap(pool_atomic *a, int from, int to) {
     return __atomic_compare_exchange_n(a, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
@@ -179,48 +171,44 @@ static int pool_swap(pool_atomic *a, uint64_t from, uint64_t to) {
  * one takes as long, and the layers of a decode step follow each other faster. */
 #define POOL_SPINS 1000
 
-#define POOL_LEFT_BITS 24
-#define POOL_LEFT_MASK (((uint64_t)1 << POOL_LEFT_BITS) - 1)
-
-/* A job is published by storing `tickets`: its number, and below it how many of its tasks nobody has
- * taken. A thread takes the last of these by swapping the word for one less, so it cannot take a task
- * of another job than the one it saw. Only then it reads `task` and `context`, which stay as they
- * are while one of the job's tasks is unfinished. */
+/* A job is published by storing in `left` how many of its tasks nobody has taken. A thread takes the
+ * last of these by swapping the number for one less, and only then reads `task` and `context`, which
+ * stay as they are while a task of the job is unfinished. So it does not matter whether the job is
+ * still the one in which the thread saw the number: it has taken a task of the job that it reads. */
 struct glpcore_pool {
     glpcore_executor executor;
     pool_mutex callers; /* held by the one caller whose tasks are run */
     void (*task)(void *context, size_t index);
     void *context;
-    pool_atomic tickets;
+    pool_atomic left;
     pool_atomic unfinished;
     pool_atomic asleep;  /* workers that must be woken */
     pool_atomic waiting; /* 1 when the caller must be */
     pool_atomic ending;
     int spins;
     pool_mutex lock;     /* for the two conditions */
-    pool_condition work; /* tickets has some left, or the end has come */
+    pool_condition work; /* left is not 0, or the end has come */
     pool_condition done; /* unfinished is 0 */
     size_t n_workers;
     pool_thread workers[]; /* n_workers of them */
 };
 
 static int pool_has_work(glpcore_pool *pool) {
-    return (pool_load(&pool->tickets) & POOL_LEFT_MASK) != 0 || pool_load(&pool->ending);
+    return pool_load(&pool->left) > 0 || pool_load(&pool->ending);
 }
 
 static void pool_take_tasks(glpcore_pool *pool) {
-    uint64_t tickets = pool_load(&pool->tickets);
+    int left;
 
-    while (tickets & POOL_LEFT_MASK) {
-        if (pool_swap(&pool->tickets, tickets, tickets - 1)) {
-            pool->task(pool->context, (size_t)(tickets & POOL_LEFT_MASK) - 1);
-            if (pool_add(&pool->unfinished, (uint64_t)-1) == 0 && pool_load(&pool->waiting)) {
+    while ((left = pool_load(&pool->left)) > 0) {
+        if (pool_swap(&pool->left, left, left - 1)) {
+            pool->task(pool->context, (size_t)left - 1);
+            if (pool_add(&pool->unfinished, -1) == 0 && pool_load(&pool->waiting)) {
                 pool_mutex_lock(&pool->lock);
                 pool_condition_broadcast(&pool->done);
                 pool_mutex_unlock(&pool->lock);
             }
         }
-        tickets = pool_load(&pool->tickets);
     }
 }
 
@@ -240,7 +228,7 @@ POOL_THREAD_BODY(pool_work, argument) {
             while (!pool_has_work(pool)) {
                 pool_condition_wait(&pool->work, &pool->lock);
             }
-            pool_add(&pool->asleep, (uint64_t)-1);
+            pool_add(&pool->asleep, -1);
             pool_mutex_unlock(&pool->lock);
         }
         if (pool_load(&pool->ending)) {
@@ -255,7 +243,7 @@ static void pool_run(void *self, void (*task)(void *context, size_t index), void
     int spin;
 
     /* The pool is at work for another thread: its processors are taken, and this one is not. */
-    if (n_tasks < 2 || n_tasks > POOL_LEFT_MASK || !pool_mutex_try(&pool->callers)) {
+    if (n_tasks < 2 || n_tasks > INT_MAX || !pool_mutex_try(&pool->callers)) {
         size_t index;
         for (index = 0; index < n_tasks; index++) {
             task(context, index);
@@ -264,9 +252,8 @@ static void pool_run(void *self, void (*task)(void *context, size_t index), void
     }
     pool->task = task;
     pool->context = context;
-    pool_store(&pool->unfinished, n_tasks);
-    pool_store(&pool->tickets, ((pool_load(&pool->tickets) >> POOL_LEFT_BITS) + 1)
-                                   << POOL_LEFT_BITS | n_tasks);
+    pool_store(&pool->unfinished, (int)n_tasks);
+    pool_store(&pool->left, (int)n_tasks);
     if (pool_load(&pool->asleep)) {
         pool_mutex_lock(&pool->lock);
         pool_condition_broadcast(&pool->work);
